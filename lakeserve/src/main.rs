@@ -1,0 +1,2 @@
+//! lakeserve
+fn main() {}
