@@ -1,1 +1,2 @@
-//! query
+//! SQL without I/O: the dialect, the DataFusion session with our own aggregates and rules, and how
+//! values are spelled on the way out.
