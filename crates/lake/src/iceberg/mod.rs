@@ -1,0 +1,38 @@
+//! Iceberg tables: not readable in this build.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lakeserve_common::{Error, ErrorKind, Result};
+use lakeserve_storage::Storage;
+use roaring::RoaringTreemap;
+use url::Url;
+
+use crate::snapshot::{DataFile, TableSnapshot};
+use crate::table::{FormatReader, SnapshotChoice};
+
+/// Reads one Iceberg table.
+#[derive(Debug)]
+pub(crate) struct IcebergReader;
+
+impl IcebergReader {
+    /// Opens the table whose root folder or metadata file stands at `location`.
+    pub(crate) async fn open(_storage: Arc<Storage>, location: &Url) -> Result<Self> {
+        Err(Error::new(ErrorKind::Unsupported, format!("{location}: Iceberg tables are not supported yet")))
+    }
+}
+
+#[async_trait]
+impl FormatReader for IcebergReader {
+    async fn snapshot(&self, _choice: &SnapshotChoice) -> Result<Arc<TableSnapshot>> {
+        Err(Error::new(ErrorKind::Unsupported, "Iceberg tables are not supported yet"))
+    }
+
+    async fn refresh(&self, _current: &Arc<TableSnapshot>) -> Result<Arc<TableSnapshot>> {
+        Err(Error::new(ErrorKind::Unsupported, "Iceberg tables are not supported yet"))
+    }
+
+    async fn deleted_rows(&self, _file: &DataFile) -> Result<RoaringTreemap> {
+        Err(Error::new(ErrorKind::Unsupported, "Iceberg tables are not supported yet"))
+    }
+}
