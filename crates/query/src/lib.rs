@@ -1,7 +1,10 @@
 //! SQL without I/O: the dialect, the DataFusion session with our own aggregates and rules, and how
 //! values are spelled on the way out.
 
+pub mod aggregates;
 pub mod dialect;
 pub mod error;
+pub mod params;
+pub mod render;
 pub mod session;
 pub mod ties;
