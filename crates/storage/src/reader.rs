@@ -280,10 +280,11 @@ impl OpenFile {
     }
 
     /// The condition to send. A weak ETag never matches; then only the answer's is compared.
+    /// Azure's listings leave out the quotes that its conditions need.
     fn if_match(&self) -> Option<String> {
         let etag = self.state.etag().filter(|etag| !etag.starts_with("W/"))?;
-        let bare = self.key.url.scheme() == "file" || etag.starts_with('"');
-        Some(if bare { etag.to_owned() } else { format!("\"{etag}\"") })
+        let lacks_quotes = matches!(self.key.url.scheme(), "abfss" | "az") && !etag.starts_with('"');
+        Some(if lacks_quotes { format!("\"{etag}\"") } else { etag.to_owned() })
     }
 
     /// Finds out what an error means for this file: gone, replaced, or out of reach.

@@ -1,3 +1,5 @@
+#![expect(clippy::single_range_in_vec_init, reason = "a list of byte ranges may hold one")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
