@@ -65,7 +65,11 @@ fn column_type(name: &Value) -> DefaultColumnType {
     let name = name.as_str().unwrap_or_default().to_ascii_lowercase();
     if name.contains("int") {
         DefaultColumnType::Integer
-    } else if name.starts_with("float") || name.starts_with("double") || name.starts_with("real") || name.starts_with("decimal") {
+    } else if name.starts_with("float")
+        || name.starts_with("double")
+        || name.starts_with("real")
+        || name.starts_with("decimal")
+    {
         DefaultColumnType::FloatingPoint
     } else {
         DefaultColumnType::Text

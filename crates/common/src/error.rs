@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn context_keeps_kind_and_hint() {
-        let error = Error::new(ErrorKind::Corrupt, "no magic bytes").with_hint("rewrite the file").context("data/a.parquet");
+        let error =
+            Error::new(ErrorKind::Corrupt, "no magic bytes").with_hint("rewrite the file").context("data/a.parquet");
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert_eq!(error.to_string(), "data/a.parquet: no magic bytes (rewrite the file)");
     }

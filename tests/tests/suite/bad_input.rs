@@ -47,7 +47,10 @@ async fn still_right(server: &Server) -> anyhow::Result<()> {
 async fn refused(server: &Server, sql: &str, status: u16, kind: &str, word: &str) -> anyhow::Result<()> {
     let start: String = sql.chars().take(80).collect();
     let got = server.refusal(sql).await.map_err(|error| error.context(start.clone()))?;
-    ensure!(got.0 == status && got.1 == kind && got.2.contains(word), "{start}: expected {status} {kind} with `{word}`, got {got:?}");
+    ensure!(
+        got.0 == status && got.1 == kind && got.2.contains(word),
+        "{start}: expected {status} {kind} with `{word}`, got {got:?}"
+    );
     still_right(server).await
 }
 
@@ -87,10 +90,12 @@ async fn statements_without_measure() -> anyhow::Result<()> {
     let list: Vec<String> = (0..100_000).map(|item| item.to_string()).collect();
     let rows = server.rows(&format!("SELECT count(*) FROM region WHERE r_regionkey IN ({})", list.join(","))).await?;
     ensure!(rows == [[json!(5)]], "{rows:?}");
-    let rows = server.rows(&format!("SELECT count(*) FROM region WHERE r_regionkey NOT IN ({})", list[1..].join(","))).await?;
+    let rows =
+        server.rows(&format!("SELECT count(*) FROM region WHERE r_regionkey NOT IN ({})", list[1..].join(","))).await?;
     ensure!(rows == [[json!(1)]], "{rows:?}");
     let or: Vec<String> = (0..20_000).map(|item| format!("r_regionkey = {item}")).collect();
-    answered_or_too_complex(&server, &format!("SELECT count(*) FROM region WHERE {}", or.join(" OR ")), &json!(5)).await?;
+    answered_or_too_complex(&server, &format!("SELECT count(*) FROM region WHERE {}", or.join(" OR ")), &json!(5))
+        .await?;
     answered_or_too_complex(&server, &format!("SELECT {}", vec!["1"; 2_000].join("+")), &json!(2_000)).await?;
     let deep = format!("SELECT {}1{}", "(".repeat(10_000), ")".repeat(10_000));
     answered_or_too_complex(&server, &deep, &json!(1)).await?;
@@ -125,7 +130,8 @@ async fn bodies_that_are_no_request() -> anyhow::Result<()> {
         ("{\"sql\": \"SELECT 1\", \"timeout_ms\": -1}", 400),
         ("{\"sql\": \"SELECT 1\", \"snapshot\": {\"nowhere\": 1}}", 404),
     ] {
-        let request = server.client().post(format!("{}/v1/query", server.url())).header("content-type", "application/json");
+        let request =
+            server.client().post(format!("{}/v1/query", server.url())).header("content-type", "application/json");
         let answer = request.body(body).send().await?;
         let got = answer.status().as_u16();
         let value: Value = answer.json().await?;
@@ -169,8 +175,10 @@ async fn a_client_that_goes_away_frees_its_query() -> anyhow::Result<()> {
     let Some(material) = material::conformance("a_client_that_goes_away_frees_its_query") else { return Ok(()) };
     let lineitem = material.join("suites/tpch/data_sf0.01/lineitem.parquet");
     let server = Start::up().table("t", lineitem.display().to_string()).ready().await?;
-    let long = json!({"sql": "SELECT count(*) FROM t a, t b, t c WHERE a.l_orderkey + b.l_orderkey + c.l_orderkey = 1"});
-    let request = server.client().post(format!("{}/v1/query", server.url())).json(&long).timeout(Duration::from_secs(1));
+    let long =
+        json!({"sql": "SELECT count(*) FROM t a, t b, t c WHERE a.l_orderkey + b.l_orderkey + c.l_orderkey = 1"});
+    let request =
+        server.client().post(format!("{}/v1/query", server.url())).json(&long).timeout(Duration::from_secs(1));
     ensure!(request.send().await.is_err(), "a query over 2e14 pairs was answered within a second");
     for _ in 0..50 {
         tokio::time::sleep(Duration::from_millis(200)).await;

@@ -87,7 +87,12 @@ async fn check_rows(server: &Server, table: &str, expected: &Value) -> anyhow::R
     for (index, column) in expected["columns"].as_array().into_iter().flatten().enumerate() {
         let values = rows.iter().filter_map(|row| row.get(index)).filter(|value| !value.is_null());
         let non_null = values.clone().count() as u64;
-        ensure!(column["non_null"] == non_null, "{}: {non_null} values, expected {}", column["name"], column["non_null"]);
+        ensure!(
+            column["non_null"] == non_null,
+            "{}: {non_null} values, expected {}",
+            column["name"],
+            column["non_null"]
+        );
         if let Some(sum) = column["sum"].as_str() {
             let total: f64 = values
                 .filter_map(|value| value.as_f64().or_else(|| value.as_str().and_then(|text| text.parse().ok())))
