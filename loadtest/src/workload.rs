@@ -124,6 +124,7 @@ pub(crate) fn scaled(value: &Value, scale: usize) -> Result<Option<i128>> {
         if text.contains(['e', 'E']) { text.parse::<f64>().map(|float| float.to_string())? } else { text.clone() };
     let (sign, digits) = plain.strip_prefix('-').map_or((1, plain.as_str()), |digits| (-1, digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    ensure!(whole.starts_with(|first: char| first.is_ascii_digit()), "{text} is not a number");
     let kept = fraction.get(..scale.min(fraction.len())).unwrap_or_default();
     let rest = fraction.get(kept.len()..).unwrap_or_default();
     ensure!(rest.chars().all(|digit| digit == '0'), "{text} has more than {scale} decimal places");

@@ -131,7 +131,7 @@ impl Demo {
     }
 
     /// Gives the tables, writing them first unless they stand there whole. Waits for another process
-    /// that writes the same demo. Must be called within a tokio runtime.
+    /// that writes the same demo. Must be called within a multi-threaded tokio runtime.
     ///
     /// # Errors
     /// When the folder holds something else than a demo, or on failures of the file system.

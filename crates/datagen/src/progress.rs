@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A handle to report progress through. Clones report to the same place.
 #[derive(Clone)]
@@ -34,7 +34,8 @@ impl Progress {
     #[must_use]
     pub fn stderr() -> Self {
         if std::io::stderr().is_terminal() {
-            let bar = ProgressBar::new(0);
+            // Drawn from the beginning of the work on, not before.
+            let bar = ProgressBar::hidden();
             let style = ProgressStyle::with_template(
                 "{msg} [{bar:40}] {percent:>3}% {human_pos} rows, {elapsed} of about {duration}",
             );
@@ -56,9 +57,10 @@ impl Progress {
                 eprintln!("{what}: about {rows} rows");
             }
             Mode::Bar(bar) => {
-                bar.reset();
-                bar.set_length(rows);
                 bar.set_message(what.to_owned());
+                bar.set_length(rows);
+                bar.set_draw_target(ProgressDrawTarget::stderr());
+                bar.reset();
             }
         }
     }
@@ -85,7 +87,7 @@ impl Progress {
         match &*self.0 {
             Mode::Silent => {}
             Mode::Lines { .. } => eprintln!("{what}"),
-            Mode::Bar(bar) => bar.println(what),
+            Mode::Bar(bar) => bar.suspend(|| eprintln!("{what}")),
         }
     }
 

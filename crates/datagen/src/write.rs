@@ -86,7 +86,7 @@ pub struct WrittenTable {
 }
 
 /// Writes `tables` in `format` under `folder`, each into a folder of its own that has the table's name.
-/// A table's folder must not exist yet. Must be called within a tokio runtime.
+/// A table's folder must not exist yet. Must be called within a multi-threaded tokio runtime.
 ///
 /// # Errors
 /// When an option is out of range, a table's folder exists, or writing fails; what was written stays.
