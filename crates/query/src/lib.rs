@@ -7,4 +7,5 @@ pub mod error;
 pub mod params;
 pub mod render;
 pub mod session;
+pub mod stack;
 pub mod ties;

@@ -5,8 +5,12 @@
 //! by name here. Statements are bounded in bytes and depth, so that no text can exhaust the stack.
 
 mod kind;
+mod normalise;
 mod parse;
+mod refuse;
 mod resolve;
+mod tokens;
+mod versions;
 
 use datafusion::sql::parser::Statement as Ast;
 
