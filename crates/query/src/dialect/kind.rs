@@ -9,7 +9,7 @@ use super::Statement;
 /// What a statement does. Whatever is none of these is refused when it is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatementKind {
-    /// Reads: SELECT, VALUES, TABLE, WITH, set operations.
+    /// Reads: SELECT, VALUES, WITH, set operations.
     Query,
     /// EXPLAIN of a query, with or without ANALYZE.
     Explain,
