@@ -100,7 +100,7 @@ impl LakeTable {
         let reader: Box<dyn FormatReader> = match format {
             TableFormat::Delta => Box::new(delta::DeltaReader::open(storage, location).await?),
             TableFormat::Iceberg => Box::new(iceberg::IcebergReader::open(storage, location).await?),
-            TableFormat::Parquet => Box::new(parquet_folder::ParquetReader::open(storage, location)?),
+            TableFormat::Parquet => Box::new(parquet_folder::ParquetReader::open(&storage, location)?),
         };
         let inner = Inner { location: location.clone(), format, reader, deletes: DeleteCache::default() };
         Ok(Self { inner: Arc::new(inner) })
