@@ -153,12 +153,12 @@ fn sound_bounds(lower: ArrayRef, upper: ArrayRef) -> Result<(ArrayRef, ArrayRef)
     let inverted = |lower: &ArrayRef, upper: &ArrayRef| cmp::gt(lower, upper);
     let (lower, upper): (ArrayRef, ArrayRef) = match lower.data_type() {
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
-            let (low, high) = (lower.as_primitive::<TimestampMicrosecondType>(), upper.as_primitive());
+            let low = lower.as_primitive::<TimestampMicrosecondType>();
+            let high = upper.as_primitive::<TimestampMicrosecondType>();
             // Cutting may round towards zero, which raises a time before the epoch.
             let cut = |micros: i64| if micros < 0 { micros.checked_sub(CUT_MICROS) } else { Some(micros) };
             let low: TimestampMicrosecondArray = low.iter().map(|value| cut(value?)).collect();
-            let high: TimestampMicrosecondArray =
-                high.iter().map(|value: Option<i64>| value?.checked_add(CUT_MICROS)).collect();
+            let high: TimestampMicrosecondArray = high.iter().map(|value| value?.checked_add(CUT_MICROS)).collect();
             (Arc::new(low.with_timezone_opt(zone.clone())), Arc::new(high.with_timezone_opt(zone.clone())))
         }
         DataType::Decimal128(precision, scale) if *precision > DOUBLE_DIGITS => {

@@ -139,7 +139,7 @@ impl Union {
 fn widen(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::{
         Binary, Decimal128, Decimal256, Float32, Float64, Int8, Int16, Int32, Int64, List, Map, Null, Struct, UInt8,
-        UInt16, UInt32, Utf8,
+        UInt16, UInt32, UInt64, Utf8,
     };
     if a == b {
         return Some(a.clone());
@@ -169,17 +169,17 @@ fn widen(a: &DataType, b: &DataType) -> Option<DataType> {
         (a, b) => [(a, b), (b, a)],
     };
     pair.into_iter().find_map(|(narrow, wide)| {
-        let fits = match (narrow, wide) {
+        let fits = matches!(
+            (narrow, wide),
             (Int8, Int16 | Int32 | Int64 | Float32 | Float64)
-            | (Int16, Int32 | Int64 | Float32 | Float64)
-            | (Int32, Int64 | Float64)
-            | (UInt8, DataType::UInt16 | DataType::UInt32 | DataType::UInt64 | Int16 | Int32 | Int64)
-            | (UInt16, DataType::UInt32 | DataType::UInt64 | Int32 | Int64)
-            | (UInt32, DataType::UInt64 | Int64)
-            | (Float32, Float64)
-            | (Utf8, Binary) => true,
-            _ => false,
-        };
+                | (Int16, Int32 | Int64 | Float32 | Float64)
+                | (Int32, Int64 | Float64)
+                | (UInt8, UInt16 | UInt32 | UInt64 | Int16 | Int32 | Int64)
+                | (UInt16, UInt32 | UInt64 | Int32 | Int64)
+                | (UInt32, UInt64 | Int64)
+                | (Float32, Float64)
+                | (Utf8, Binary)
+        );
         fits.then(|| wide.clone())
     })
 }

@@ -1,0 +1,243 @@
+//! Delta tables of Spark, delta-rs, the kernels and DuckDB; broken logs; refresh and time travel.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lakeserve_common::ErrorKind;
+use lakeserve_lake::{SnapshotChoice, TableFormat, TableOptions};
+
+use crate::support::{copy, json, live_rows, material, open, state};
+
+/// Every Delta case below `golden/`.
+fn cases(material: &Path) -> Vec<PathBuf> {
+    let mut cases = Vec::new();
+    for source in std::fs::read_dir(material.join("golden")).unwrap() {
+        for case in std::fs::read_dir(source.unwrap().path()).unwrap() {
+            let case = case.unwrap().path();
+            let is_delta = case.join("case.json").is_file() && json(&case.join("case.json"))["format"] == "delta";
+            if is_delta {
+                cases.push(case);
+            }
+        }
+    }
+    cases.sort();
+    cases
+}
+
+/// Checks one state against its answer; says what is wrong.
+async fn check(case: &Path, choice: SnapshotChoice, expected: &serde_json::Value) -> Result<(), String> {
+    let answer = async {
+        let (table, snapshot) = state(&case.join("table"), &choice).await?;
+        assert_eq!(snapshot.format, TableFormat::Delta);
+        for (index, column) in snapshot.statistics.columns.iter().enumerate() {
+            let Some(column) = column else { continue };
+            let field = snapshot.schema.arrow.field(index);
+            assert_eq!(column.lower.data_type(), field.data_type(), "{}", field.name());
+            assert_eq!(column.upper.data_type(), field.data_type(), "{}", field.name());
+            let files = snapshot.files.len();
+            assert!(column.lower.len() == files && column.upper.len() == files && column.null_count.len() == files);
+        }
+        for file in snapshot.files.iter() {
+            for (at, value) in &file.constants {
+                assert_eq!(value.data_type(), snapshot.schema.arrow.field(*at).data_type());
+            }
+        }
+        let columns: Vec<_> = snapshot.schema.arrow.fields().iter().map(|field| field.name().clone()).collect();
+        Ok::<_, lakeserve_common::Error>((live_rows(&table, &snapshot).await?, columns))
+    };
+    let answer = answer.await;
+    if let Some(reason) = expected.get("error") {
+        return match answer {
+            Err(_) => Ok(()),
+            // The log says this much; only a scan finds out that a file was vacuumed.
+            Ok(_) if reason.as_str().is_some_and(|reason| reason.contains("vacuum")) => Ok(()),
+            Ok((rows, _)) => Err(format!("{choice}: {rows:?} rows, but it cannot be read: {reason}")),
+        };
+    }
+    let (rows, columns) = answer.map_err(|error| format!("{choice}: {error}"))?;
+    let names: Vec<_> = expected["columns"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
+    if !names.is_empty() && names != columns {
+        return Err(format!("{choice}: columns {columns:?}, expected {names:?}"));
+    }
+    match rows {
+        Some(rows) if Some(rows) == expected["row_count"].as_u64() => Ok(()),
+        // Not every writer counts its rows; the scan then reads the footers.
+        None => Ok(()),
+        Some(rows) => Err(format!("{choice}: {rows} rows, expected {}", expected["row_count"])),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn states_of_real_tables_have_the_right_columns_and_rows() {
+    let Some(material) = material("delta golden tables") else { return };
+    let (mut wrong, mut states) = (Vec::new(), 0);
+    for case in cases(&material) {
+        let expected = json(&case.join("expected.json"));
+        let name = case.strip_prefix(&material).unwrap().display().to_string();
+        let versions = expected["versions"].as_object().into_iter().flatten();
+        let older = versions.map(|(version, answer)| (SnapshotChoice::Version(version.parse().unwrap()), answer));
+        for (choice, answer) in std::iter::once((SnapshotChoice::Latest, &expected)).chain(older) {
+            states += 1;
+            if let Err(what) = check(&case, choice, answer).await {
+                wrong.push(format!("{name} {what}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {states} states:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(states > 100, "only {states} states were found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_logs_are_refused_or_read_right() {
+    let Some(material) = material("broken Delta logs") else { return };
+    let bad = material.join("bad");
+    let mut wrong = Vec::new();
+    for case in json(&bad.join("cases.json")).as_array().unwrap() {
+        let name = case["path"].as_str().unwrap();
+        let Some(short) = name.strip_prefix("delta/") else { continue };
+        let result = async {
+            let (table, snapshot) = state(&bad.join(name), &SnapshotChoice::Latest).await?;
+            let rows = live_rows(&table, &snapshot).await?;
+            Ok::<_, lakeserve_common::Error>((snapshot, rows))
+        };
+        let result = result.await.map(|(snapshot, rows)| (snapshot.version.clone(), snapshot.format, rows));
+        let right = match (short, &result) {
+            ("unknown_action" | "unknown_fields", Ok((_, _, rows))) => *rows == Some(3),
+            // Which data file is gone, the scan finds out.
+            ("data_file_missing" | "up-checkpoints_vacuumed", Ok(_)) => true,
+            ("last_checkpoint_future", Ok((version, _, _))) => version == "10",
+            ("up-no-delta-log-folder", Ok((_, format, _))) => *format == TableFormat::Parquet,
+            ("missing_commit_2", Err(error)) => error.to_string().contains("00000000000000000002.json"),
+            ("missing_commit_0", Err(error)) => error.to_string().contains("00000000000000000000.json"),
+            ("up-versions-not-contiguous", Err(error)) => error.to_string().contains("00000000000000000001.json"),
+            ("empty_log_dir", Err(error)) => error.message().contains("not a Delta table"),
+            ("path_escape", Err(error)) => error.message().contains("etc/passwd"),
+            ("dv_file_missing", Err(error)) => error.message().contains("deletion_vector_"),
+            ("up-table-with-geo" | "up-deltalog-invalid-protocol-version", Err(error)) => {
+                error.kind() == ErrorKind::Feature
+            }
+            ("no_metadata" | "bad_schema_string", Err(error)) => error.to_string().contains("_delta_log/"),
+            (_, Err(error)) => error.kind() == ErrorKind::Corrupt && error.to_string().contains("_delta_log/"),
+            _ => false,
+        };
+        match &result {
+            Err(error) => {
+                eprintln!("{name}: {:?}: {error}", error.kind());
+                if !error.message().contains(short) {
+                    wrong.push(format!("{name}: the table is not named: {error}"));
+                }
+            }
+            Ok(answer) => eprintln!("{name}: {answer:?}"),
+        }
+        if !right {
+            wrong.push(format!("{name} ({}): {result:?}", case["right_reaction"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let folder = bad.join("delta/up-no-delta-log-folder");
+    let asked = TableOptions { format: Some(TableFormat::Delta) };
+    let error = open(&folder, asked).await.unwrap_err();
+    assert!(error.message().contains("not a Delta table"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletion_vectors_apply_whatever_the_property_says() {
+    let Some(material) = material("R08, R11 and R14 of the bug reports") else { return };
+    for (bug, rows) in [("R08", 8), ("R11", 19_990), ("R14", 9)] {
+        let path = table_below(&material.join("bugs_data").join(bug));
+        let (table, snapshot) = state(&path, &SnapshotChoice::Latest).await.unwrap();
+        assert_eq!(live_rows(&table, &snapshot).await.unwrap(), Some(rows), "{bug}");
+        for file in snapshot.files.iter() {
+            let local = file.url.to_file_path().unwrap();
+            assert_eq!(std::fs::metadata(&local).map(|m| m.len()).ok(), Some(file.size), "{}", local.display());
+        }
+    }
+}
+
+/// The folder with a Delta log at or below `path`.
+fn table_below(path: &Path) -> PathBuf {
+    if path.join("_delta_log").is_dir() {
+        return path.to_owned();
+    }
+    let below = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let mut tables = below.filter(|path| path.join("_delta_log").is_dir());
+    tables.next().unwrap_or_else(|| panic!("no Delta table below {}", path.display()))
+}
+
+const SIMPLE: &str = "golden/delta-rs/simple_table_with_checkpoint/table";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_sees_new_versions_and_recreated_tables_and_nothing_else() {
+    let Some(material) = material("delta refresh") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a table 50%");
+    copy(&material.join(SIMPLE), &path);
+    let log = path.join("_delta_log");
+    let commit = |version: u64| log.join(format!("{version:020}.json"));
+    let held_back = std::fs::read(commit(10)).unwrap();
+    for name in ["00000000000000000010.checkpoint.parquet", "_last_checkpoint", "00000000000000000010.json"] {
+        std::fs::remove_file(log.join(name)).unwrap();
+    }
+    let (table, first) = state(&path, &SnapshotChoice::Latest).await.unwrap();
+    assert_eq!((first.version.as_str(), live_rows(&table, &first).await.unwrap()), ("9", Some(10)));
+    let again = table.refresh(&first).await.unwrap();
+    assert!(Arc::ptr_eq(&first, &again));
+
+    std::fs::write(commit(10), &held_back).unwrap();
+    let second = table.refresh(&first).await.unwrap();
+    assert_eq!((second.version.as_str(), live_rows(&table, &second).await.unwrap()), ("10", Some(11)));
+    assert_ne!(first.token, second.token);
+    assert!(Arc::ptr_eq(&second, &table.refresh(&second).await.unwrap()));
+
+    // The same files under the same version, but another table.
+    let zero = std::fs::read_to_string(commit(0)).unwrap();
+    let id = zero.split("\"metaData\":{\"id\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    std::fs::write(commit(0), zero.replace(&id, "00000000-0000-0000-0000-000000000001")).unwrap();
+    std::fs::write(commit(10), [held_back.as_slice(), b"\n"].concat()).unwrap();
+    let third = table.refresh(&second).await.unwrap();
+    assert_eq!(third.version, second.version);
+    assert_ne!(third.token, second.token);
+
+    // A log that breaks keeps the last good state usable and says what is wrong.
+    std::fs::remove_file(commit(4)).unwrap();
+    std::fs::write(commit(10), [held_back.as_slice(), b"\n\n"].concat()).unwrap();
+    let error = table.refresh(&third).await.unwrap_err();
+    assert!(error.to_string().contains("00000000000000000004.json"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_travel_by_version_and_by_time() {
+    let Some(material) = material("delta time travel") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    copy(&material.join(SIMPLE), &path);
+    for version in 0..=10_u64 {
+        let commit = path.join("_delta_log").join(format!("{version:020}.json"));
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000 + version * 100);
+        std::fs::File::options().append(true).open(commit).unwrap().set_modified(time).unwrap();
+    }
+    let (table, latest) = state(&path, &SnapshotChoice::Latest).await.unwrap();
+    assert_eq!(latest.committed_ms, Some(1_001_000_000));
+    let version = async |choice: SnapshotChoice| table.snapshot(&choice).await.map(|snapshot| snapshot.version.clone());
+    assert_eq!(version(SnapshotChoice::Timestamp(1_000_350_000)).await.unwrap(), "3");
+    assert_eq!(version(SnapshotChoice::Timestamp(1_000_300_000)).await.unwrap(), "3");
+    assert_eq!(version(SnapshotChoice::Timestamp(9_000_000_000)).await.unwrap(), "10");
+    assert_eq!(version(SnapshotChoice::Version(7)).await.unwrap(), "7");
+    for (choice, kind) in [
+        (SnapshotChoice::Timestamp(999_999_999), ErrorKind::NoSuchTable),
+        (SnapshotChoice::Version(11), ErrorKind::NoSuchTable),
+        (SnapshotChoice::Version(-1), ErrorKind::NoSuchTable),
+        (SnapshotChoice::Reference("main".into()), ErrorKind::Option),
+    ] {
+        let error = version(choice.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{choice}: {error}");
+        eprintln!("{choice}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_with_one_thread_will_do() {
+    let Some(material) = material("delta on one thread") else { return };
+    let (table, snapshot) = state(&material.join(SIMPLE), &SnapshotChoice::Latest).await.unwrap();
+    assert_eq!(live_rows(&table, &snapshot).await.unwrap(), Some(11));
+}

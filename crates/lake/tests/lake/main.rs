@@ -1,0 +1,6 @@
+//! Opens real tables of other writers and checks what their snapshots say. The material lies
+//! outside of the project; without it the tests say by name what they skip.
+
+mod delta;
+mod parquet;
+mod support;
