@@ -24,7 +24,7 @@ impl Transient {
 #[must_use]
 pub fn store_error(what: &str, error: object_store::Error) -> Error {
     let detail = error.to_string();
-    let (kind, message, hint) = describe(&error, &detail);
+    let (kind, message, hint) = describe(&error, &detail, credentials_hint(what));
     let message = format!("{what}: {message}");
     let outward = match hint {
         Some(hint) => Error::new(kind, message).with_hint(hint),
@@ -33,7 +33,23 @@ pub fn store_error(what: &str, error: object_store::Error) -> Error {
     outward.with_source(error)
 }
 
-const CREDENTIALS_HINT: &str = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE and its files, \
+fn credentials_hint(what: &str) -> &'static str {
+    match what.split_once("://").map(|(scheme, _)| scheme) {
+        Some("gs") => GCS_CREDENTIALS_HINT,
+        Some("abfss" | "az") => AZURE_CREDENTIALS_HINT,
+        Some("http" | "https") => "requests over plain http(s) carry no credentials; use s3://, gs:// or abfss://",
+        Some("file") => "check the owner and mode of the file",
+        _ => S3_CREDENTIALS_HINT,
+    }
+}
+
+const GCS_CREDENTIALS_HINT: &str = "check GOOGLE_APPLICATION_CREDENTIALS, or service_account_path in \
+    [[storage.stores]]; for a public bucket set skip_signature = true";
+
+const AZURE_CREDENTIALS_HINT: &str = "check AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or account_name \
+    and account_key in [[storage.stores]]";
+
+const S3_CREDENTIALS_HINT: &str = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE and its files, \
     or the keys in [[storage.stores]]; for a public bucket set skip_signature = true";
 
 const ENDPOINT_HINT: &str =
@@ -41,7 +57,11 @@ const ENDPOINT_HINT: &str =
 
 const REGION_HINT: &str = "set AWS_REGION, or the region in [[storage.stores]], to the bucket's region";
 
-fn describe(error: &object_store::Error, detail: &str) -> (ErrorKind, String, Option<&'static str>) {
+fn describe(
+    error: &object_store::Error,
+    detail: &str,
+    credentials: &'static str,
+) -> (ErrorKind, String, Option<&'static str>) {
     use object_store::Error as E;
     let code = service_code(detail).map(|code| format!(" ({code})")).unwrap_or_default();
     if detail.contains("NoSuchBucket") || detail.contains("ContainerNotFound") {
@@ -52,7 +72,7 @@ fn describe(error: &object_store::Error, detail: &str) -> (ErrorKind, String, Op
         );
     }
     if detail.contains("169.254.169.254") || detail.contains("metadata.google.internal") {
-        return (ErrorKind::Storage, "no credentials were found".into(), Some(CREDENTIALS_HINT));
+        return (ErrorKind::Storage, "no credentials were found".into(), Some(credentials));
     }
     match error {
         E::NotFound { .. } => (ErrorKind::Corrupt, "the file does not exist".into(), None),
@@ -60,14 +80,12 @@ fn describe(error: &object_store::Error, detail: &str) -> (ErrorKind, String, Op
             (ErrorKind::Corrupt, "file replaced: its ETag is no longer the one first seen".into(), Some(REPLACED_HINT))
         }
         E::PermissionDenied { .. } => {
-            (ErrorKind::Storage, format!("the store refused access{code}"), Some(CREDENTIALS_HINT))
+            (ErrorKind::Storage, format!("the store refused access{code}"), Some(credentials))
         }
         E::Unauthenticated { .. } => {
-            (ErrorKind::Storage, format!("the store did not accept the credentials{code}"), Some(CREDENTIALS_HINT))
+            (ErrorKind::Storage, format!("the store did not accept the credentials{code}"), Some(credentials))
         }
-        _ if denied_code(detail) => {
-            (ErrorKind::Storage, format!("the store refused access{code}"), Some(CREDENTIALS_HINT))
-        }
+        _ if denied_code(detail) => (ErrorKind::Storage, format!("the store refused access{code}"), Some(credentials)),
         _ if detail.contains("AuthorizationHeaderMalformed") || detail.contains("incorrectly configured region") => {
             (ErrorKind::Storage, "the request went to the wrong region".into(), Some(REGION_HINT))
         }

@@ -151,7 +151,9 @@ impl Retrying {
                 };
                 match first {
                     Some(Err(error)) if shared.again(&mut attempts, &error).await => {}
-                    first => return stream::iter(first).chain(unstalled(shared, objects)),
+                    // A stream that has ended, in whatever way, must not be asked again.
+                    Some(Ok(first)) => return stream::iter([Ok(first)]).chain(unstalled(shared, objects)).boxed(),
+                    ended => return stream::iter(ended).boxed(),
                 }
             }
         };

@@ -119,6 +119,21 @@ impl FailingStore {
     }
 }
 
+/// Panics, as some clients' listings do, when it is asked again after its end.
+#[expect(clippy::panic, reason = "a caller that asks again is at fault, and tests must see it")]
+fn strict<T: Send + 'static>(items: BoxStream<'static, T>) -> BoxStream<'static, T> {
+    let mut items = Some(items);
+    let next = move |context: &mut std::task::Context<'_>| {
+        let Some(open) = &mut items else { panic!("the listing was asked again after its end") };
+        let polled = open.poll_next_unpin(context);
+        if matches!(polled, std::task::Poll::Ready(None)) {
+            items = None;
+        }
+        polled
+    };
+    stream::poll_fn(next).boxed()
+}
+
 fn transient() -> object_store::Error {
     Transient("made to fail".into()).into_store_error()
 }
@@ -160,7 +175,7 @@ impl ObjectStore for FailingStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let objects = self.inner.list(prefix);
+        let objects = strict(self.inner.list(prefix));
         match self.due(Operation::List) {
             Some(Fault::Stall) => stream::pending().boxed(),
             Some(Fault::Delay(by)) => {

@@ -45,6 +45,15 @@ async fn passing_failures_are_retried_and_lasting_ones_are_not() {
     assert_eq!(store.list(None).try_collect::<Vec<_>>().await.unwrap().len(), 1);
 }
 
+/// Some clients' listings panic when they are asked again after their end.
+#[tokio::test]
+async fn an_empty_listing_is_asked_once() {
+    let (failing, StoreLocation { store, .. }) = failing_with(b"hello").await;
+    let nothing = Path::from("nothing/here");
+    assert!(store.list(Some(&nothing)).try_next().await.unwrap().is_none());
+    assert_eq!(failing.requests(Operation::List), 1);
+}
+
 #[tokio::test]
 async fn attempts_are_bounded() {
     let (failing, StoreLocation { store, path }) = failing_with(b"hello").await;
