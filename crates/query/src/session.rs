@@ -120,7 +120,9 @@ pub fn context_with_runtime(options: &SessionOptions, runtime: Arc<RuntimeEnv>) 
         .with_type_planner(Arc::new(MicrosecondTimestamps))
         .with_analyzer_rule(Arc::new(BreakTies))
         .build();
-    Ok(SessionContext::new_with_state(state))
+    let context = SessionContext::new_with_state(state);
+    crate::aggregates::register(&context).map_err(from_datafusion)?;
+    Ok(context)
 }
 
 fn apply(config: &mut ConfigOptions, options: &SessionOptions) {

@@ -22,6 +22,11 @@ pub fn with_stack<T>(tokens: usize, work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(red_zone, size, work)
 }
 
+/// Runs one step of a recursion over a plan, growing the stack when it gets short.
+pub fn recurse<T>(step: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(512 << 10, LEAST, step)
+}
+
 /// A future that is polled with room on the stack: planning is one recursive call after another.
 #[derive(Debug)]
 pub struct WithStack<F> {

@@ -7,8 +7,13 @@
 //! decides something, carries it up to there and projects it away again. Names, types and
 //! nullability of the result stay as they were.
 
+mod carry;
+mod functions;
 mod ordered_table;
 mod rule;
 
 pub use ordered_table::{OrderedTable, ROW_ORDINAL};
 pub use rule::BreakTies;
+
+#[cfg(test)]
+mod tests;
