@@ -16,6 +16,15 @@ where
     tokio::spawn(future.instrument(tracing::info_span!("task", name)))
 }
 
+/// Spawns an async task on another runtime than the one at hand, for example the one that computes.
+pub fn spawn_on<F>(runtime: &tokio::runtime::Handle, name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    runtime.spawn(future.instrument(tracing::info_span!("task", name)))
+}
+
 /// Runs blocking or CPU-heavy work away from the async threads.
 #[expect(clippy::disallowed_methods, reason = "this is the seam the ban points to")]
 pub fn spawn_blocking<F, T>(name: &'static str, work: F) -> JoinHandle<T>
