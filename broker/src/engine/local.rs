@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider, TableProvider};
+use datafusion::catalog::{MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider, TableProvider};
 use lakeserve_query::dialect::Statement;
 
 use super::tables::ServedTable;
@@ -46,6 +46,11 @@ impl Local {
         self.memory.table_exist(name) || self.view(name).is_some() || self.external(name).is_some()
     }
 
+    /// Whether it is a table in memory, into which rows can be inserted.
+    pub(crate) fn is_memory(&self, name: &str) -> bool {
+        self.memory.table_exist(name)
+    }
+
     pub(crate) fn view(&self, name: &str) -> Option<Arc<View>> {
         self.views.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -72,10 +77,5 @@ impl Local {
             false => None,
         };
         Ok(view || external || memory.is_some())
-    }
-
-    /// The schema of this name, other than the default one.
-    pub(crate) fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        self.schemas.schema(name)
     }
 }

@@ -1,6 +1,7 @@
 //! What can be configured about the engine. Everything has a default.
 
 use lakeserve_common::units::{ByteSize, Span};
+use lakeserve_query::session::SessionOptions;
 use serde::{Deserialize, Serialize};
 
 /// Tables, admission, deadlines and limits of queries.
@@ -28,10 +29,12 @@ pub struct EngineOptions {
     /// Bytes in memory that the rows of one result may add up to; a larger one is refused, never
     /// cut. Default 1GiB.
     pub max_result_bytes: ByteSize,
-    /// Memory that all queries together may take for sorting, grouping and joining. Default 2GiB.
-    pub query_memory: ByteSize,
+    /// Bytes that one statement's text may have. Default 4MiB.
+    pub max_statement_bytes: ByteSize,
     /// Threads that plan and run queries; 0 means one per core. Default 0.
     pub compute_threads: usize,
+    /// How statements are planned and run: time zone, batches, memory and spill budget.
+    pub session: SessionOptions,
 }
 
 impl Default for EngineOptions {
@@ -46,8 +49,9 @@ impl Default for EngineOptions {
             max_query_timeout: Span::secs(600),
             max_result_rows: 10_000_000,
             max_result_bytes: ByteSize::gib(1),
-            query_memory: ByteSize::gib(2),
+            max_statement_bytes: ByteSize::mib(4),
             compute_threads: 0,
+            session: SessionOptions::default(),
         }
     }
 }

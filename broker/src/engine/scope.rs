@@ -12,7 +12,6 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
-use datafusion::common::TableReference;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{LogicalPlan, TableType};
@@ -22,10 +21,11 @@ use lakeserve_exec::QueryCounters;
 use lakeserve_lake::{LakeTable, SnapshotChoice, TableSnapshot};
 use lakeserve_query::dialect::{self, Statement, VersionChoice, VersionedTable};
 use lakeserve_query::error::{from_datafusion, to_datafusion};
+use lakeserve_query::session::{DEFAULT_CATALOG, DEFAULT_SCHEMA};
 
 use super::answer::SnapshotUse;
 use super::local::{Local, View};
-use super::tables::{ServedTable, pick};
+use super::tables::{ServedTable, TableState, pick};
 use super::EngineInner;
 
 /// A table in the state that the query reads.
@@ -34,6 +34,7 @@ struct Pin {
     provider: Arc<dyn TableProvider>,
     used: SnapshotUse,
     served: Arc<ServedTable>,
+    snapshot: Arc<TableSnapshot>,
     /// Whether it is the newest state, so that a refresh may give a better one.
     newest: bool,
 }
@@ -75,9 +76,18 @@ impl Shared {
         self.lock().values().map(|pin| pin.used.clone()).collect()
     }
 
-    /// The tables that were read in their newest state.
-    pub(crate) fn newest(&self) -> Vec<Arc<ServedTable>> {
-        self.lock().values().filter(|pin| pin.newest).map(|pin| Arc::clone(&pin.served)).collect()
+    /// Refreshes the tables that were read in their newest state, after a data file turned out to be
+    /// gone. True when at least one of them has another state by now, so that trying again may help.
+    pub(crate) async fn refresh(&self) -> bool {
+        let newest: Vec<Pin> = self.lock().values().filter(|pin| pin.newest).cloned().collect();
+        let mut changed = false;
+        for pin in newest {
+            let refreshed = self.engine.refresher.refresh(&pin.served).await;
+            if let (Ok(_), TableState::Served(current)) = (refreshed, pin.served.state()) {
+                changed |= !Arc::ptr_eq(&current.snapshot, &pin.snapshot);
+            }
+        }
+        changed
     }
 
     /// Refuses a request that chose the state of a table which the statement does not read.
@@ -155,9 +165,13 @@ impl Shared {
         snapshot: Arc<TableSnapshot>,
         newest: bool,
     ) -> Arc<dyn TableProvider> {
-        let make = || lakeserve_exec::provider(table, snapshot, Arc::clone(&self.engine.scan), Arc::clone(&self.counters));
+        let make = || {
+            let (scan, counters) = (Arc::clone(&self.engine.scan), Arc::clone(&self.counters));
+            let provider = lakeserve_exec::provider(table, Arc::clone(&snapshot), scan, counters);
+            Pin { provider, used: used.clone(), served, snapshot, newest }
+        };
         let mut pins = self.lock();
-        let pin = pins.entry(used.table.clone()).or_insert_with(|| Pin { provider: make(), used, served, newest });
+        let pin = pins.entry(used.table.clone()).or_insert_with(make);
         Arc::clone(&pin.provider)
     }
 
@@ -180,7 +194,7 @@ impl Shared {
             return Ok(Some(name.to_owned()));
         }
         let names = self.names();
-        Ok(pick(name, names.iter().map(String::as_str))?.map(str::to_owned))
+        Ok(pick(bare_name(name), names.iter().map(String::as_str))?.map(str::to_owned))
     }
 
     fn no_such_table(&self, name: &str) -> Error {
@@ -213,10 +227,8 @@ impl Scope {
     ) -> (Arc<Self>, Arc<SessionState>) {
         let versions = versions.iter().map(|version| (version.placeholder.clone(), version.clone())).collect();
         let scope = Arc::new(Self { shared: Arc::clone(shared), versions, state: OnceLock::new() });
-        let catalog = &base.config_options().catalog;
-        let names = Arc::new(Names { catalog: catalog.default_catalog.clone(), schema: catalog.default_schema.clone() });
         let mut state = base.clone();
-        state.register_catalog_list(Arc::new(ScopeCatalogs { scope: Arc::clone(&scope), names }));
+        state.register_catalog_list(Arc::new(ScopeCatalogs(Arc::clone(&scope))));
         let state = Arc::new(state);
         let _ = scope.state.set(Arc::downgrade(&state));
         (scope, state)
@@ -234,16 +246,17 @@ impl Scope {
                 schemas.insert(found, provider.schema());
             }
         }
-        let mut names = self.shared.names();
-        names.extend(self.versions.keys().cloned());
+        for placeholder in self.versions.keys() {
+            if let Some(provider) = self.provider(placeholder).await? {
+                schemas.insert(placeholder.clone(), provider.schema());
+            }
+        }
+        let names = self.shared.names();
         dialect::resolve_identifiers(&mut statement, &|name| schemas.get(name).cloned(), &names)?;
         state.statement_to_plan(statement.ast).await.map_err(from_datafusion)
     }
 
     fn canonical(&self, name: &str) -> Result<Option<String>> {
-        if self.versions.contains_key(name) {
-            return Ok(Some(name.to_owned()));
-        }
         self.shared.served_name(name)
     }
 
@@ -291,18 +304,9 @@ impl Scope {
     }
 }
 
-/// The default catalog and schema, in which all of this lies.
+/// The only catalog.
 #[derive(Debug)]
-struct Names {
-    catalog: String,
-    schema: String,
-}
-
-#[derive(Debug)]
-struct ScopeCatalogs {
-    scope: Arc<Scope>,
-    names: Arc<Names>,
-}
+struct ScopeCatalogs(Arc<Scope>);
 
 impl CatalogProviderList for ScopeCatalogs {
     fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
@@ -310,35 +314,31 @@ impl CatalogProviderList for ScopeCatalogs {
     }
 
     fn catalog_names(&self) -> Vec<String> {
-        vec![self.names.catalog.clone()]
+        vec![DEFAULT_CATALOG.to_owned()]
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        (name == self.names.catalog).then(|| {
-            let catalog = ScopeCatalog { scope: Arc::clone(&self.scope), names: Arc::clone(&self.names) };
-            Arc::new(catalog) as Arc<dyn CatalogProvider>
-        })
+        let catalog = || Arc::new(ScopeCatalog(Arc::clone(&self.0))) as Arc<dyn CatalogProvider>;
+        (name == DEFAULT_CATALOG).then(catalog)
     }
 }
 
+/// The default schema, and those that the session created.
 #[derive(Debug)]
-struct ScopeCatalog {
-    scope: Arc<Scope>,
-    names: Arc<Names>,
-}
+struct ScopeCatalog(Arc<Scope>);
 
 impl CatalogProvider for ScopeCatalog {
     fn schema_names(&self) -> Vec<String> {
-        let mut names = self.scope.shared.local.schemas.schema_names();
-        names.push(self.names.schema.clone());
+        let mut names = self.0.shared.local.schemas.schema_names();
+        names.push(DEFAULT_SCHEMA.to_owned());
         names
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        if name == self.names.schema {
-            return Some(Arc::new(ScopeSchema(Arc::clone(&self.scope))));
+        if name == DEFAULT_SCHEMA {
+            return Some(Arc::new(ScopeSchema(Arc::clone(&self.0))));
         }
-        self.scope.shared.local.schema(name)
+        self.0.shared.local.schemas.schema(name)
     }
 
     fn register_schema(
@@ -346,11 +346,11 @@ impl CatalogProvider for ScopeCatalog {
         name: &str,
         schema: Arc<dyn SchemaProvider>,
     ) -> PlanResult<Option<Arc<dyn SchemaProvider>>> {
-        self.scope.shared.local.schemas.register_schema(name, schema)
+        self.0.shared.local.schemas.register_schema(name, schema)
     }
 
     fn deregister_schema(&self, name: &str, cascade: bool) -> PlanResult<Option<Arc<dyn SchemaProvider>>> {
-        self.scope.shared.local.schemas.deregister_schema(name, cascade)
+        self.0.shared.local.schemas.deregister_schema(name, cascade)
     }
 }
 
@@ -376,11 +376,10 @@ pub(crate) fn read_only(name: &str) -> Error {
 impl SchemaProvider for ScopeSchema {
     /// What `SHOW TABLES` lists: the session's own, and the served tables that can be read.
     fn table_names(&self) -> Vec<String> {
-        use super::tables::TableState::Served;
         let shared = &self.0.shared;
         let mut names = shared.local.names();
         let served = shared.engine.tables.all();
-        names.extend(served.iter().filter(|table| matches!(table.state(), Served(_))).map(|table| table.name().to_owned()));
+        names.extend(served.iter().filter(|table| matches!(table.state(), TableState::Served(_))).map(|table| table.name().to_owned()));
         names.sort_unstable();
         names.dedup();
         names
@@ -409,8 +408,8 @@ impl SchemaProvider for ScopeSchema {
 
     fn deregister_table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>> {
         self.read_only(name)?;
-        // Only whether there was one matters to the callers.
-        self.0.shared.local.memory.deregister_table(name)
+        // The callers have found it before and do not look at what is given back.
+        self.0.shared.local.drop_name(name).map(|_| None)
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -419,7 +418,8 @@ impl SchemaProvider for ScopeSchema {
     }
 }
 
-/// The bare name of a reference into the default schema.
-pub(crate) fn bare(reference: &TableReference) -> &str {
-    reference.table()
+/// `lakeserve.public.t` and `public.t` mean `t`.
+fn bare_name(name: &str) -> &str {
+    let name = name.strip_prefix(DEFAULT_CATALOG).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name);
+    name.strip_prefix(DEFAULT_SCHEMA).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
 }

@@ -1,8 +1,10 @@
 //! Settings of a query or a session: `SET name = value;` before a statement, and Pinot's
 //! `queryOptions`. What is not known is refused by name; what cannot be honoured is refused by value.
 
+use std::str::FromStr;
 use std::time::Duration;
 
+use arrow::array::timezone::Tz;
 use lakeserve_common::{Error, ErrorKind, Result};
 
 /// What can be set. `None` and empty mean: as the request or the engine says.
@@ -76,7 +78,12 @@ impl Settings {
         let lower = name.to_ascii_lowercase();
         match lower.as_str() {
             "timeoutms" => self.timeout = Some(Duration::from_millis(positive(name, value)?)),
-            "timezone" | "time_zone" | "datafusion.execution.time_zone" => self.time_zone = Some(value.to_owned()),
+            "timezone" | "time_zone" | "datafusion.execution.time_zone" => {
+                if Tz::from_str(value).is_err() {
+                    return Err(wrong(name, value, "a time zone such as UTC, Europe/Berlin or +02:00"));
+                }
+                self.time_zone = Some(value.to_owned());
+            }
             "maxserverresponsesizebytes" => self.max_result_bytes = Some(positive(name, value)?),
             "maxexecutionthreads" => {
                 let threads = positive(name, value)?;
@@ -99,6 +106,20 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Takes one setting back to what the engine says; one that was not set is left alone.
+    pub fn reset(&mut self, name: &str) {
+        let lower = name.to_ascii_lowercase();
+        match lower.as_str() {
+            "timeoutms" => self.timeout = None,
+            "timezone" | "time_zone" | "datafusion.execution.time_zone" => self.time_zone = None,
+            "maxserverresponsesizebytes" => self.max_result_bytes = None,
+            "maxexecutionthreads" => self.max_threads = None,
+            "dropresults" => self.drop_results = false,
+            "clientqueryid" => self.client_query_id = None,
+            _ => self.engine.retain(|(set, _)| *set != lower),
+        }
     }
 
     /// Applies `name=value;name=value`, as Pinot's `queryOptions` are written.
