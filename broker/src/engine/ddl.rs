@@ -137,7 +137,7 @@ impl Context<'_> {
     }
 
     /// Parquet, Delta and Iceberg are read by ourselves; CSV, JSON and Arrow files by DataFusion.
-    async fn create_external(&self, create: CreateExternalTable) -> Result<()> {
+    async fn create_external(&self, create: Box<CreateExternalTable>) -> Result<()> {
         let format = match create.file_type.to_ascii_uppercase().as_str() {
             "PARQUET" => TableFormat::Parquet,
             "DELTA" | "DELTATABLE" => TableFormat::Delta,

@@ -30,12 +30,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::execution::session_state::SessionState;
-use lakeserve_common::Result;
+use lakeserve_common::{Error, ErrorKind, Result};
 use lakeserve_common::clock::Clock;
 use lakeserve_common::random::Random;
 use lakeserve_exec::ScanContext;
 use lakeserve_lake::{LakeTable, TableOptions};
-use lakeserve_query::dialect::ParseLimits;
+use lakeserve_query::dialect::{self, ParseLimits, Script, Statement, StatementKind};
 use lakeserve_query::session::{context_with_runtime, runtime};
 use lakeserve_storage::Storage;
 use prometheus::Registry;
@@ -218,6 +218,15 @@ impl Engine {
         Session::new(Arc::clone(&self.0), rights)
     }
 
+    /// What each statement of `sql` does, without running it.
+    ///
+    /// # Errors
+    /// `Parse` and others when the text is not a script that could be run.
+    pub async fn statement_kinds(&self, sql: &str) -> Result<Vec<StatementKind>> {
+        let script = self.0.parse(sql.to_owned()).await?;
+        Ok(script.statements.iter().map(Statement::kind).collect())
+    }
+
     /// The queries that run now, the oldest first.
     #[must_use]
     pub fn running(&self) -> Vec<Arc<RunningQuery>> {
@@ -310,6 +319,13 @@ impl Engine {
 impl EngineInner {
     pub(crate) fn parse_limits(&self) -> ParseLimits {
         ParseLimits { bytes: self.options.max_statement_bytes.as_usize(), ..ParseLimits::default() }
+    }
+
+    /// Parses on a compute thread, whose stack is deep enough for any statement that is accepted.
+    pub(crate) async fn parse(&self, sql: String) -> Result<Script> {
+        let limits = self.parse_limits();
+        let parsed = self.compute.spawn("parse", async move { dialect::parse(&sql, &limits) }).await;
+        parsed.map_err(|error| Error::new(ErrorKind::Internal, format!("the parser failed: {error}")))?
     }
 }
 

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use futures::{FutureExt, StreamExt};
 use lakeserve_common::units::{ByteSize, Span};
@@ -155,7 +154,7 @@ async fn steps(job: &Job, output: &mut Output) -> Result<()> {
     engine.metrics.phase("plan", planned);
     let limits = job.limits(&settings);
     let schema = Arc::clone(&started.schema);
-    output.begin(Header { schema, snapshots: started.snapshots, settings, figures: Arc::clone(&figures) });
+    output.begin(Header { schema, snapshots: std::mem::take(&mut started.snapshots), settings, figures: Arc::clone(&figures) });
 
     let mut bytes = 0_u64;
     let mut next = started.first.take().map(Ok);
@@ -234,7 +233,7 @@ async fn start_pinned(
     let base = job.engine.state(settings)?;
     let (scope, state) = Scope::open(shared, &base, &statement.versions);
     let plan = scope.plan(&state, statement.clone()).await?;
-    let plan = bind(plan, &job.request.params)?;
+    let plan = job.request.params.bind(plan)?;
     shared.check_choices()?;
     let figures = Arc::new(Figures::new(Arc::clone(&shared.counters)));
     let context = ddl::Context { engine: &job.engine, local: &job.local, state: &state, statement };
@@ -274,11 +273,6 @@ impl Header {
         let figures = Arc::new(Figures::new(Arc::default()));
         Self { schema: Arc::new(Schema::empty()), snapshots: Vec::new(), settings, figures }
     }
-}
-
-/// Puts the parameters in the place of `$1` or `$name`.
-fn bind(plan: LogicalPlan, params: &serde_json::Value) -> Result<LogicalPlan> {
-    lakeserve_query::params::bind(plan, params)
 }
 
 /// Bounds on one result.

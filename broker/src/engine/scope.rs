@@ -127,11 +127,11 @@ impl Shared {
                     stale: self.engine.refresher.is_stale(&current, now_ms),
                     rows: current.rows,
                 };
-                Ok(self.keep(used, served, current.table.clone(), Arc::clone(&current.snapshot), true))
+                self.keep(used, served, current.table.clone(), Arc::clone(&current.snapshot), true)
             }
             Some(choice) => {
                 let snapshot = chosen(&served, &current.table, choice).await?;
-                Ok(self.keep(older(label, &snapshot), served, current.table.clone(), snapshot, false))
+                self.keep(older(label, &snapshot), served, current.table.clone(), snapshot, false)
             }
         }
     }
@@ -153,7 +153,7 @@ impl Shared {
         if let Some(provider) = self.pinned(&label) {
             return Ok(provider);
         }
-        Ok(self.keep(older(label, &snapshot), served, current.table.clone(), snapshot, false))
+        self.keep(older(label, &snapshot), served, current.table.clone(), snapshot, false)
     }
 
     /// The first pin of a name wins.
@@ -164,15 +164,14 @@ impl Shared {
         table: LakeTable,
         snapshot: Arc<TableSnapshot>,
         newest: bool,
-    ) -> Arc<dyn TableProvider> {
-        let make = || {
-            let (scan, counters) = (Arc::clone(&self.engine.scan), Arc::clone(&self.counters));
-            let provider = lakeserve_exec::provider(table, Arc::clone(&snapshot), scan, counters);
-            Pin { provider, used: used.clone(), served, snapshot, newest }
-        };
+    ) -> Result<Arc<dyn TableProvider>> {
+        let (scan, counters) = (Arc::clone(&self.engine.scan), Arc::clone(&self.counters));
+        let provider = lakeserve_exec::provider(table, Arc::clone(&snapshot), scan, counters)
+            .map_err(|error| error.context(format!("table {}", served.name())))?;
+        let label = used.table.clone();
         let mut pins = self.lock();
-        let pin = pins.entry(used.table.clone()).or_insert_with(make);
-        Arc::clone(&pin.provider)
+        let pin = pins.entry(label).or_insert(Pin { provider, used, served, snapshot, newest });
+        Ok(Arc::clone(&pin.provider))
     }
 
     /// The served or external table of exactly this name.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lakeserve_common::id::QueryId;
-use lakeserve_common::{Error, ErrorKind, Result};
+use lakeserve_common::Result;
 use lakeserve_lake::SnapshotChoice;
-use lakeserve_query::dialect;
+use lakeserve_query::params::Params;
 use tokio::sync::{mpsc, oneshot};
 
 use super::EngineInner;
@@ -36,8 +36,8 @@ pub enum Rights {
 pub struct QueryRequest {
     /// The statement, perhaps after some `SET name = value;`.
     pub sql: String,
-    /// Values for `$1`… (a JSON array) or `$name` (a JSON object); `Null` for none.
-    pub params: serde_json::Value,
+    /// Values for `$1`… or `$name`.
+    pub params: Params,
     /// How long it may take; `None`: as the settings or the engine say.
     pub timeout: Option<Duration>,
     /// The state of tables to read instead of the newest one.
@@ -119,11 +119,7 @@ impl Session {
     /// # Errors
     /// `Parse` when it is not well formed, `Option` for an unknown setting.
     pub async fn split(&self, sql: &str) -> Result<Vec<String>> {
-        let limits = self.engine.parse_limits();
-        let text = sql.to_owned();
-        // On a compute thread, whose stack is deep enough for any statement that is accepted.
-        let parsed = self.engine.compute.spawn("parse", async move { dialect::parse(&text, &limits) }).await;
-        let script = parsed.map_err(|error| Error::new(ErrorKind::Internal, format!("the parser failed: {error}")))??;
+        let script = self.engine.parse(sql.to_owned()).await?;
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in &script.settings {
             settings.apply(name, value, self.rights == Rights::Own)?;
