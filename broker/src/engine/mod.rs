@@ -336,3 +336,6 @@ impl Drop for EngineInner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
