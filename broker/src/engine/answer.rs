@@ -131,7 +131,8 @@ impl Figures {
     pub(crate) fn stats(&self) -> QueryStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
-        let [queue_ms, plan_ms, execute_ms] = [&self.queue, &self.plan, &self.execute].map(|counter| millis(get(counter)));
+        let [queue_ms, plan_ms, execute_ms] =
+            [&self.queue, &self.plan, &self.execute].map(|counter| millis(get(counter)));
         QueryStats {
             files_total: get(&counters.files_total),
             files_pruned: get(&counters.files_pruned),
@@ -223,8 +224,11 @@ impl AbortOnDrop {
 /// The error for a panic inside a query; the message goes to the log, with the query's id beside it.
 pub(crate) fn internal_panic(payload: &(dyn std::any::Any + Send)) -> Error {
     let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    Error::new(ErrorKind::Internal, format!("a fault of lakeserve's own: {}", text.unwrap_or("panic without a message")))
-        .with_hint("please report it with the query's id and the log of that moment")
+    Error::new(
+        ErrorKind::Internal,
+        format!("a fault of lakeserve's own: {}", text.unwrap_or("panic without a message")),
+    )
+    .with_hint("please report it with the query's id and the log of that moment")
 }
 
 /// The receiving half as a stream: batches until [`Message::End`], else the error and nothing after it.

@@ -109,12 +109,16 @@ impl Context<'_> {
         if !replaces_a_view {
             self.check_free(name)?;
         }
-        let Ast::Statement(statement) = &self.statement.ast else { return Err(unsupported("this form of CREATE VIEW")) };
+        let Ast::Statement(statement) = &self.statement.ast else {
+            return Err(unsupported("this form of CREATE VIEW"));
+        };
         let SqlStatement::CreateView(view) = statement.as_ref() else {
             return Err(unsupported("this form of CREATE VIEW"));
         };
         if !view.columns.is_empty() {
-            return Err(unsupported("CREATE VIEW with a list of columns").with_hint("name the columns with AS in its query"));
+            return Err(
+                unsupported("CREATE VIEW with a list of columns").with_hint("name the columns with AS in its query")
+            );
         }
         let query = Statement {
             ast: Ast::Statement(Box::new(SqlStatement::Query(view.query.clone()))),

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use lakeserve_common::telemetry::register;
 use lakeserve_common::{ErrorKind, Result};
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
 
 /// Metrics of queries and of table refresh.
 #[derive(Debug, Clone)]
@@ -30,30 +32,60 @@ impl EngineMetrics {
     /// Registers all of them; outcomes start at zero, so that a rate over them is defined.
     pub(crate) fn new(registry: &Registry) -> Result<Self> {
         let metrics = Self {
-            queries: counters(registry, "lakeserve_query_requests_total", "Queries by outcome: ok or the kind of error.", &["outcome"])?,
-            phases: histograms(registry, "lakeserve_query_phase_seconds", "Time that a query spent in each phase.", &["phase"])?,
+            queries: counters(
+                registry,
+                "lakeserve_query_requests_total",
+                "Queries by outcome: ok or the kind of error.",
+                &["outcome"],
+            )?,
+            phases: histograms(
+                registry,
+                "lakeserve_query_phase_seconds",
+                "Time that a query spent in each phase.",
+                &["phase"],
+            )?,
             running: gauge(registry, "lakeserve_query_running", "Queries that run now.")?,
             waiting: gauge(registry, "lakeserve_query_waiting", "Queries that wait for their turn.")?,
-            rows: register(registry, made(IntCounter::new("lakeserve_query_result_rows_total", "Rows sent in results."))?),
+            rows: register(
+                registry,
+                made(IntCounter::new("lakeserve_query_result_rows_total", "Rows sent in results."))?,
+            ),
             retries: register(
                 registry,
-                made(IntCounter::new("lakeserve_query_retries_total", "Queries planned again because a data file had gone."))?,
+                made(IntCounter::new(
+                    "lakeserve_query_retries_total",
+                    "Queries planned again because a data file had gone.",
+                ))?,
             ),
-            refreshes: counters(registry, "lakeserve_table_refreshes_total", "Refreshes by table and outcome.", &["table", "outcome"])?,
+            refreshes: counters(
+                registry,
+                "lakeserve_table_refreshes_total",
+                "Refreshes by table and outcome.",
+                &["table", "outcome"],
+            )?,
             refresh_seconds: register(
                 registry,
                 made(Histogram::with_opts(
-                    HistogramOpts::new("lakeserve_table_refresh_seconds", "Time of one refresh of one table.").buckets(SECONDS.to_vec()),
+                    HistogramOpts::new("lakeserve_table_refresh_seconds", "Time of one refresh of one table.")
+                        .buckets(SECONDS.to_vec()),
                 ))?,
             ),
             snapshot_age: register(
                 registry,
                 made(prometheus::GaugeVec::new(
-                    Opts::new("lakeserve_table_snapshot_age_seconds", "Time since the served state was last confirmed to be the newest."),
+                    Opts::new(
+                        "lakeserve_table_snapshot_age_seconds",
+                        "Time since the served state was last confirmed to be the newest.",
+                    ),
                     &["table"],
                 ))?,
             ),
-            table_up: gauges(registry, "lakeserve_table_state", "1 for the state that each table is in.", &["table", "state"])?,
+            table_up: gauges(
+                registry,
+                "lakeserve_table_state",
+                "1 for the state that each table is in.",
+                &["table", "state"],
+            )?,
             table_files: gauges(registry, "lakeserve_table_files", "Live data files of the served state.", &["table"])?,
         };
         metrics.queries.with_label_values(&["ok"]).inc_by(0);
@@ -71,7 +103,8 @@ impl EngineMetrics {
 
 /// A metric whose name or labels are not valid is a fault of the program, found by every test.
 fn made<T>(metric: prometheus::Result<T>) -> Result<T> {
-    metric.map_err(|error| lakeserve_common::Error::new(ErrorKind::Internal, format!("a metric cannot be made: {error}")))
+    metric
+        .map_err(|error| lakeserve_common::Error::new(ErrorKind::Internal, format!("a metric cannot be made: {error}")))
 }
 
 pub(crate) fn counters(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {

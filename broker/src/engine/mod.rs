@@ -10,8 +10,8 @@
 //! the answer, the deadline or a cancellation stops all work on it; a panic in a query is that
 //! query's error and nobody else's.
 
-pub mod answer;
 mod admission;
+pub mod answer;
 mod compute;
 mod ddl;
 mod deadline;
@@ -30,9 +30,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::execution::session_state::SessionState;
-use lakeserve_common::{Error, ErrorKind, Result};
 use lakeserve_common::clock::Clock;
 use lakeserve_common::random::Random;
+use lakeserve_common::{Error, ErrorKind, Result};
 use lakeserve_exec::ScanContext;
 use lakeserve_lake::{LakeTable, TableOptions};
 use lakeserve_query::dialect::{self, ParseLimits, Script, Statement, StatementKind};

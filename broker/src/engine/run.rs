@@ -96,7 +96,9 @@ pub(crate) async fn run(job: Job, header: oneshot::Sender<Result<Header>>, batch
 fn log(job: &Job, error: &Error) {
     let query_id = job.listed.query.id.as_str();
     match error.kind() {
-        ErrorKind::Internal => tracing::error!(query_id, %error, source = ?std::error::Error::source(error), "query failed"),
+        ErrorKind::Internal => {
+            tracing::error!(query_id, %error, source = ?std::error::Error::source(error), "query failed")
+        }
         ErrorKind::Storage | ErrorKind::Corrupt => tracing::warn!(query_id, %error, "query failed"),
         kind => tracing::debug!(query_id, %kind, %error, "query failed"),
     }
@@ -154,7 +156,12 @@ async fn steps(job: &Job, output: &mut Output) -> Result<()> {
     engine.metrics.phase("plan", planned);
     let limits = job.limits(&settings);
     let schema = Arc::clone(&started.schema);
-    output.begin(Header { schema, snapshots: std::mem::take(&mut started.snapshots), settings, figures: Arc::clone(&figures) });
+    output.begin(Header {
+        schema,
+        snapshots: std::mem::take(&mut started.snapshots),
+        settings,
+        figures: Arc::clone(&figures),
+    });
 
     let mut bytes = 0_u64;
     let mut next = started.first.take().map(Ok);
@@ -224,12 +231,7 @@ async fn start(job: &Job, statement: &Statement, settings: &Settings) -> (Arc<Sh
     (shared, started)
 }
 
-async fn start_pinned(
-    job: &Job,
-    statement: &Statement,
-    settings: &Settings,
-    shared: &Arc<Shared>,
-) -> Result<Started> {
+async fn start_pinned(job: &Job, statement: &Statement, settings: &Settings, shared: &Arc<Shared>) -> Result<Started> {
     let base = job.engine.state(settings)?;
     let (scope, state) = Scope::open(shared, &base, &statement.versions);
     let plan = scope.plan(&state, statement.clone()).await?;
@@ -315,14 +317,18 @@ impl Job {
         let timeout = self.request.timeout.or(settings.timeout).unwrap_or(options.query_timeout.0);
         if timeout > options.max_query_timeout.0 {
             let (asked, most) = (Span(timeout), options.max_query_timeout);
-            return Err(Error::new(ErrorKind::Option, format!("a timeout of {asked} is above the {most} that is allowed")));
+            return Err(Error::new(
+                ErrorKind::Option,
+                format!("a timeout of {asked} is above the {most} that is allowed"),
+            ));
         }
         Ok(timeout)
     }
 
     fn limits(&self, settings: &Settings) -> Limits {
         let options = &self.engine.options;
-        let bytes = settings.max_result_bytes.map_or(options.max_result_bytes.0, |own| own.min(options.max_result_bytes.0));
+        let bytes =
+            settings.max_result_bytes.map_or(options.max_result_bytes.0, |own| own.min(options.max_result_bytes.0));
         Limits { rows: options.max_result_rows, bytes }
     }
 
@@ -330,10 +336,11 @@ impl Job {
         match (statement.kind(), self.rights) {
             (StatementKind::Query | StatementKind::Explain | StatementKind::Show, _)
             | (StatementKind::Set | StatementKind::SessionDdl | StatementKind::SessionInsert, Rights::Own) => Ok(()),
-            (StatementKind::Set, Rights::Read) => {
-                Err(Error::new(ErrorKind::Unsupported, "SET and RESET have nothing to last for: a request is its own session")
-                    .with_hint("write SET before the statement, in the same request"))
-            }
+            (StatementKind::Set, Rights::Read) => Err(Error::new(
+                ErrorKind::Unsupported,
+                "SET and RESET have nothing to last for: a request is its own session",
+            )
+            .with_hint("write SET before the statement, in the same request")),
             (StatementKind::SessionDdl | StatementKind::SessionInsert, Rights::Read) => {
                 let error = match statement.target() {
                     Some(name) if self.engine.tables.contains(&name) => read_only(&name),

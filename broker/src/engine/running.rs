@@ -75,9 +75,10 @@ impl Running {
 
     /// Cancels the query of this id, or with `client` the ones to which clients gave it. How many.
     pub(crate) fn cancel(&self, id: &str, client: bool) -> usize {
-        let found = self.all().into_iter().filter(|query| {
-            if client { query.client_id.as_deref() == Some(id) } else { query.id.as_str() == id }
-        });
+        let found = self
+            .all()
+            .into_iter()
+            .filter(|query| if client { query.client_id.as_deref() == Some(id) } else { query.id.as_str() == id });
         found.map(|query| query.cancel(ErrorKind::Cancelled)).count()
     }
 

@@ -23,10 +23,10 @@ use lakeserve_query::dialect::{self, Statement, VersionChoice, VersionedTable};
 use lakeserve_query::error::{from_datafusion, to_datafusion};
 use lakeserve_query::session::{DEFAULT_CATALOG, DEFAULT_SCHEMA};
 
+use super::EngineInner;
 use super::answer::SnapshotUse;
 use super::local::{Local, View};
 use super::tables::{ServedTable, TableState, pick};
-use super::EngineInner;
 
 /// A table in the state that the query reads.
 #[derive(Debug, Clone)]
@@ -60,7 +60,11 @@ pub(crate) struct Scope {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Arc<EngineInner>, local: Arc<Local>, choices: BTreeMap<String, SnapshotChoice>) -> Arc<Self> {
+    pub(crate) fn new(
+        engine: Arc<EngineInner>,
+        local: Arc<Local>,
+        choices: BTreeMap<String, SnapshotChoice>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             engine,
             local,
@@ -95,9 +99,10 @@ impl Shared {
         let pins = self.lock();
         match self.choices.keys().find(|name| !pins.contains_key(*name)) {
             None => Ok(()),
-            Some(name) => {
-                Err(Error::new(ErrorKind::Option, format!("`snapshot` names table {name}, which the query does not read")))
-            }
+            Some(name) => Err(Error::new(
+                ErrorKind::Option,
+                format!("`snapshot` names table {name}, which the query does not read"),
+            )),
         }
     }
 
@@ -378,7 +383,12 @@ impl SchemaProvider for ScopeSchema {
         let shared = &self.0.shared;
         let mut names = shared.local.names();
         let served = shared.engine.tables.all();
-        names.extend(served.iter().filter(|table| matches!(table.state(), TableState::Served(_))).map(|table| table.name().to_owned()));
+        names.extend(
+            served
+                .iter()
+                .filter(|table| matches!(table.state(), TableState::Served(_)))
+                .map(|table| table.name().to_owned()),
+        );
         names.sort_unstable();
         names.dedup();
         names

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lakeserve_common::id::QueryId;
 use lakeserve_common::Result;
+use lakeserve_common::id::QueryId;
 use lakeserve_lake::SnapshotChoice;
 use lakeserve_query::params::Params;
 use tokio::sync::{mpsc, oneshot};

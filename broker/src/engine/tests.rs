@@ -38,8 +38,7 @@ async fn a_panic_is_that_querys_error_and_nobody_elses() {
     use datafusion::execution::FunctionRegistry;
     let registry = Registry::new();
     let (clock, random) = (clock::system(), Arc::new(Random::seeded(1)));
-    let storage =
-        Storage::new(StorageOptions::default(), Arc::clone(&clock), Arc::clone(&random), &registry).unwrap();
+    let storage = Storage::new(StorageOptions::default(), Arc::clone(&clock), Arc::clone(&random), &registry).unwrap();
     let scan = ScanContext::new(Arc::clone(&storage), ScanOptions::default(), &registry);
     let parts = EngineParts { storage, scan, clock, random, registry };
     let mut engine = Engine::new(parts, EngineOptions::default()).unwrap();
@@ -48,7 +47,11 @@ async fn a_panic_is_that_querys_error_and_nobody_elses() {
 
     let session = engine.session(Rights::Read);
     let run = |sql: &str| session.execute(QueryRequest { sql: sql.into(), ..QueryRequest::default() });
-    for sql in ["SELECT boom(1)", "SELECT boom(column1) FROM (VALUES (1), (2))", "SELECT sum(boom(column1)) FROM (VALUES (1), (2)) GROUP BY column1"] {
+    for sql in [
+        "SELECT boom(1)",
+        "SELECT boom(column1) FROM (VALUES (1), (2))",
+        "SELECT sum(boom(column1)) FROM (VALUES (1), (2)) GROUP BY column1",
+    ] {
         let error = run(sql).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Internal, "{sql}: {error}");
     }

@@ -40,9 +40,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
             response.headers_mut().insert(header::CONTENT_TYPE, kind);
             response
         }
-        Err(error) => {
-            errors::respond(&Error::new(ErrorKind::Internal, format!("metrics cannot be written: {error}")))
-        }
+        Err(error) => errors::respond(&Error::new(ErrorKind::Internal, format!("metrics cannot be written: {error}"))),
     }
 }
 

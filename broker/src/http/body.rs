@@ -41,9 +41,8 @@ async fn collect(body: Body, limit: ByteSize, announced: Option<u64>) -> Result<
     let mut collected = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
     let mut received = 0_u64;
     while let Some(piece) = stream.next().await {
-        let piece = piece.map_err(|error| {
-            Error::new(ErrorKind::Cancelled, format!("the request's body cannot be read: {error}"))
-        })?;
+        let piece = piece
+            .map_err(|error| Error::new(ErrorKind::Cancelled, format!("the request's body cannot be read: {error}")))?;
         received = received.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
         if received <= limit.0 {
             collected.extend_from_slice(&piece);

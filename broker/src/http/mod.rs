@@ -105,7 +105,10 @@ pub async fn serve(listener: TcpListener, engine: Engine, options: HttpOptions, 
         ended = &mut server => return ended,
         () = out_of_patience => {}
     }
-    tracing::warn!(queries = engine.running().len(), "the grace period is over, the queries that still run are cancelled");
+    tracing::warn!(
+        queries = engine.running().len(),
+        "the grace period is over, the queries that still run are cancelled"
+    );
     engine.cancel_all();
     match tokio::time::timeout(LAST_WORDS, server).await {
         Ok(ended) => ended,

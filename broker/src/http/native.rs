@@ -79,15 +79,16 @@ async fn send<E: Encoder>(app: &App, answer: crate::engine::QueryAnswer, encoder
 
 fn parse(bytes: &[u8]) -> Result<QueryRequest> {
     let request: NativeRequest<'_> = serde_json::from_slice(bytes).map_err(|error| {
-        body::malformed(&error)
-            .with_hint(r#"send {"sql":"SELECT …"}, optionally with params, timeout_ms and snapshot"#)
+        body::malformed(&error).with_hint(r#"send {"sql":"SELECT …"}, optionally with params, timeout_ms and snapshot"#)
     })?;
     let params = match request.params {
         Some(json) => Params::from_json(json.get())?,
         None => Params::default(),
     };
     let timeout = match request.timeout_ms {
-        Some(0) => return Err(Error::new(ErrorKind::Option, "timeout_ms cannot be 0: it takes milliseconds above zero")),
+        Some(0) => {
+            return Err(Error::new(ErrorKind::Option, "timeout_ms cannot be 0: it takes milliseconds above zero"));
+        }
         timeout => timeout.map(Duration::from_millis),
     };
     let chosen = request.snapshot.unwrap_or_default().into_iter();

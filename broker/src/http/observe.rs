@@ -29,9 +29,19 @@ pub(super) struct HttpMetrics {
 
 impl HttpMetrics {
     pub(super) fn new(registry: &Registry) -> Result<Self> {
-        let broken = counters(registry, "lakeserve_http_broken_answers_total", "Streamed answers that were broken off by an error.", &[])?;
+        let broken = counters(
+            registry,
+            "lakeserve_http_broken_answers_total",
+            "Streamed answers that were broken off by an error.",
+            &[],
+        )?;
         Ok(Self {
-            requests: counters(registry, "lakeserve_http_requests_total", "Requests by route and status.", &["front_end", "route", "status"])?,
+            requests: counters(
+                registry,
+                "lakeserve_http_requests_total",
+                "Requests by route and status.",
+                &["front_end", "route", "status"],
+            )?,
             seconds: histograms(
                 registry,
                 "lakeserve_http_request_seconds",

@@ -41,7 +41,11 @@ pub(super) trait Encoder: Send + Sized + 'static {
 ///
 /// # Errors
 /// What the query failed with before anything was sent.
-pub(super) async fn respond<E: Encoder>(mut answer: QueryAnswer, mut encoder: E, broken: IntCounter) -> Result<Response> {
+pub(super) async fn respond<E: Encoder>(
+    mut answer: QueryAnswer,
+    mut encoder: E,
+    broken: IntCounter,
+) -> Result<Response> {
     let mut out = Vec::with_capacity(1024);
     encoder.begin(&answer, &mut out)?;
     let mut headers = HeaderMap::new();

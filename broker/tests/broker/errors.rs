@@ -108,7 +108,8 @@ async fn a_table_that_cannot_be_opened_answers_with_its_own_error() {
     // It failed visibly, which does not make the broker unready.
     assert_eq!(broker.get("/health/readiness").await.status(), StatusCode::OK);
     assert_eq!(broker.get_json("/admin/tables").await["tables"][0]["state"], "failed");
-    let listed = broker.rows("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1").await;
+    let listed =
+        broker.rows("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1").await;
     assert_eq!(listed, json!([["numbers"], ["orders"]]));
     // What appears there later is served without a restart.
     write(&broker.path("no-such-folder/a.parquet"), &numbers(0..4));

@@ -123,7 +123,8 @@ async fn a_query_that_needs_too_much_memory_is_refused() {
     options.session.memory_limit = ByteSize::mib(1);
     options.session.spill_limit = ByteSize(0);
     let broker = Broker::start_with(options, HttpOptions::default()).await;
-    let sql = "SELECT a.id * 3000 + b.id AS k, count(*) FROM numbers a CROSS JOIN numbers b GROUP BY 1 ORDER BY 2 LIMIT 1";
+    let sql =
+        "SELECT a.id * 3000 + b.id AS k, count(*) FROM numbers a CROSS JOIN numbers b GROUP BY 1 ORDER BY 2 LIMIT 1";
     let (status, error) = broker.error(sql).await;
     assert_eq!((status, &error["kind"]), (400, &json!("resource")), "{error}");
     assert_eq!(broker.rows("SELECT count(*) FROM numbers").await, json!([[3000]]));

@@ -104,7 +104,8 @@ async fn explain_and_show_work() {
     assert!(plan.contains("numbers"), "{plan}");
     let plan = broker.rows("EXPLAIN ANALYZE SELECT sum(id) FROM numbers").await.to_string();
     assert!(plan.contains("output_rows"), "{plan}");
-    let shown = broker.rows("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1").await;
+    let shown =
+        broker.rows("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1").await;
     assert_eq!(shown, json!([["numbers"], ["orders"]]));
     assert!(broker.rows("SHOW TABLES").await.to_string().contains("orders"));
 }
@@ -125,8 +126,8 @@ async fn bodies_are_gzipped_both_ways_and_ids_come_back() {
     assert_eq!(response.bytes().await.unwrap()[..2], [0x1f, 0x8b]);
     // {"sql":"SELECT 1"}
     let gzipped = vec![
-        31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 171, 86, 42, 46, 204, 81, 178, 82, 10, 118, 245, 113, 117, 14, 81, 48, 84, 170, 5, 0,
-        190, 8, 51, 83, 18, 0, 0, 0,
+        31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 171, 86, 42, 46, 204, 81, 178, 82, 10, 118, 245, 113, 117, 14, 81, 48, 84,
+        170, 5, 0, 190, 8, 51, 83, 18, 0, 0, 0,
     ];
     let request = broker.client.post(format!("{}/v1/query", broker.url));
     let response = request.header("content-encoding", "gzip").body(gzipped.clone()).send().await.unwrap();

@@ -36,16 +36,24 @@ const FIELDS: [&str; 25] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn a_response_has_pinots_fields_in_pinots_order() {
     let broker = Broker::start().await;
-    let response = broker.post("/query/sql", &json!({"sql": "SELECT id, name FROM numbers ORDER BY id LIMIT 2", "trace": false})).await;
+    let response = broker
+        .post("/query/sql", &json!({"sql": "SELECT id, name FROM numbers ORDER BY id LIMIT 2", "trace": false}))
+        .await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.headers()["x-pinot-error-code"], "-1");
     let body: Value = response.json().await.unwrap();
     let keys: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(keys[..FIELDS.len()], FIELDS);
-    assert_eq!(body["resultTable"]["dataSchema"], json!({"columnNames": ["id", "name"], "columnDataTypes": ["LONG", "STRING"]}));
+    assert_eq!(
+        body["resultTable"]["dataSchema"],
+        json!({"columnNames": ["id", "name"], "columnDataTypes": ["LONG", "STRING"]})
+    );
     assert_eq!(body["resultTable"]["rows"], json!([[0, "n0"], [1, "n1"]]));
     assert_eq!(body["exceptions"], json!([]));
-    assert_eq!((&body["numRowsResultSet"], &body["numServersQueried"], &body["numServersResponded"]), (&json!(2), &json!(1), &json!(1)));
+    assert_eq!(
+        (&body["numRowsResultSet"], &body["numServersQueried"], &body["numServersResponded"]),
+        (&json!(2), &json!(1), &json!(1))
+    );
     assert_eq!((&body["totalDocs"], &body["tablesQueried"]), (&json!(3000), &json!(["numbers"])));
     assert!(body["brokerId"].as_str().unwrap().starts_with("Broker_127.0.0.1_"));
     assert_eq!(body["clientRequestId"], Value::Null);
@@ -139,7 +147,8 @@ async fn syntax_is_validated_without_running() {
     let valid: Value =
         broker.post("/query/sql/validateSyntax", &json!({"sql": "SELECT 1 FROM anywhere"})).await.json().await.unwrap();
     assert_eq!(valid, json!({"valid": true, "sqlType": "DQL"}));
-    let invalid: Value = broker.post("/query/sql/validateSyntax", &json!({"sql": "SELECT FROM WHERE"})).await.json().await.unwrap();
+    let invalid: Value =
+        broker.post("/query/sql/validateSyntax", &json!({"sql": "SELECT FROM WHERE"})).await.json().await.unwrap();
     assert_eq!(invalid["valid"], false);
     assert!(!invalid["errorMessage"].as_str().unwrap().is_empty());
 }

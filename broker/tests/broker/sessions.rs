@@ -91,7 +91,11 @@ async fn served_tables_are_read_only_always() {
         "EXPLAIN ANALYZE INSERT INTO numbers VALUES (1, 'x')",
     ] {
         let error = run(&session, sql).await.unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Plan | ErrorKind::Parse), "{sql}: {} {error}", error.kind());
+        assert!(
+            matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Plan | ErrorKind::Parse),
+            "{sql}: {} {error}",
+            error.kind()
+        );
     }
     expect(&session, "SELECT count(*) FROM numbers", "3000").await;
 }

@@ -36,8 +36,7 @@ pub fn engine_options() -> EngineOptions {
 pub fn engine(options: EngineOptions) -> Engine {
     let registry = prometheus::Registry::new();
     let (clock, random) = (clock::system(), Arc::new(Random::seeded(1)));
-    let storage =
-        Storage::new(StorageOptions::default(), Arc::clone(&clock), Arc::clone(&random), &registry).unwrap();
+    let storage = Storage::new(StorageOptions::default(), Arc::clone(&clock), Arc::clone(&random), &registry).unwrap();
     let scan = ScanContext::new(Arc::clone(&storage), ScanOptions::default(), &registry);
     Engine::new(EngineParts { storage, scan, clock, random, registry }, options).unwrap()
 }

@@ -73,12 +73,14 @@ async fn tables_are_added_and_removed_while_it_runs() {
     assert!(broker.engine.remove_table("extra"));
     assert!(!broker.engine.remove_table("extra"));
     assert_eq!(broker.error("SELECT count(*) FROM extra").await.0, 404);
-    broker.until("the end of its metrics", |engine| {
-        let families = engine.gather_metrics();
-        let mut labels = families.iter().flat_map(|family| family.get_metric()).flat_map(|metric| metric.get_label());
-        !labels.any(|label| label.value() == "extra")
-    })
-    .await;
+    broker
+        .until("the end of its metrics", |engine| {
+            let families = engine.gather_metrics();
+            let mut labels =
+                families.iter().flat_map(|family| family.get_metric()).flat_map(|metric| metric.get_label());
+            !labels.any(|label| label.value() == "extra")
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,7 +98,8 @@ async fn names_that_differ_by_case_only_are_told_apart_or_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_query_reads_one_state_of_a_table() {
     let broker = Broker::start().await;
-    let rows = direct(&broker.engine, "SELECT (SELECT count(*) FROM numbers) - (SELECT count(*) FROM numbers) AS d").await;
+    let rows =
+        direct(&broker.engine, "SELECT (SELECT count(*) FROM numbers) - (SELECT count(*) FROM numbers) AS d").await;
     assert_eq!(rows.unwrap()[0].num_rows(), 1);
     let answer = broker.sql("SELECT count(*) FROM numbers a JOIN numbers b USING (id)").await;
     assert_eq!(answer["snapshots"].as_object().unwrap().len(), 1);

@@ -38,7 +38,9 @@ pub(in crate::http) async fn brokers(State(app): State<App>, headers: HeaderMap)
         None => (address, app.address.port()),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    errors::json_value(&json!([{"instanceName": format!("Broker_{host}_{port}"), "host": host, "port": port, "grpcPort": -1}]))
+    errors::json_value(
+        &json!([{"instanceName": format!("Broker_{host}_{port}"), "host": host, "port": port, "grpcPort": -1}]),
+    )
 }
 
 /// `GET /tables/{t}/schema` and `GET /schemas/{t}`.
@@ -49,10 +51,7 @@ pub(in crate::http) async fn table_schema(state: State<App>, path: Path<String>)
 /// `GET /tables/{t}`: `{"OFFLINE":{…}}`, with what is served beside it.
 pub(in crate::http) async fn table(State(app): State<App>, path: Path<String>) -> Response {
     let engine = app.engine.clone();
-    describe(State(app), path, move |table, _| {
-        json!({"OFFLINE": config(table), "status": engine.status(table)})
-    })
-    .await
+    describe(State(app), path, move |table, _| json!({"OFFLINE": config(table), "status": engine.status(table)})).await
 }
 
 /// `GET /tableConfigs/{t}`.
@@ -136,7 +135,8 @@ fn schema(name: &str, current: &Current) -> Value {
             DataType::Timestamp(_, _) => times.push(time(field)),
             _ => dimensions.push(dimension(field)),
         }
-        columns.push(json!({"name": field.name(), "type": sql_type(field.data_type()), "nullable": field.is_nullable()}));
+        columns
+            .push(json!({"name": field.name(), "type": sql_type(field.data_type()), "nullable": field.is_nullable()}));
     }
     json!({
         "schemaName": name,

@@ -69,7 +69,13 @@ pub(in crate::http) async fn get(State(app): State<App>, headers: HeaderMap, uri
 async fn run(app: App, headers: &HeaderMap, request: Result<PinotRequest, Refusal>) -> Response {
     let started = app.engine.clock().instant();
     let query_id = app.engine.fresh_id();
-    let mut about = About { query_id, client_id: None, broker_id: app.broker_id.clone(), started, clock: app.engine.clock().clone() };
+    let mut about = About {
+        query_id,
+        client_id: None,
+        broker_id: app.broker_id.clone(),
+        started,
+        clock: app.engine.clock().clone(),
+    };
     let refusal = match request {
         Ok(request) => {
             let query = request.query(about.query_id.clone());

@@ -99,8 +99,10 @@ mod tests {
 
     #[test]
     fn fields_of_older_clients_are_understood() {
-        PinotRequest::from_json(br#"{"sql":"SELECT 1","trace":false,"queryOptions":"groupByMode=sql;responseFormat=sql"}"#)
-            .unwrap();
+        PinotRequest::from_json(
+            br#"{"sql":"SELECT 1","trace":false,"queryOptions":"groupByMode=sql;responseFormat=sql"}"#,
+        )
+        .unwrap();
         PinotRequest::from_json(br#"{"sql":"SELECT 1","queryFormat":"sql"}"#).unwrap();
         assert!(PinotRequest::from_json(br#"{"sql":"SELECT 1","queryFormat":"pql"}"#).is_err());
         assert!(PinotRequest::from_json(br#"{"sql":"SELECT 1","queryoptions":""}"#).is_err());
