@@ -1,5 +1,8 @@
 //! Our own aggregate functions, in place of DataFusion's under the same names and aliases.
 
+#[allow(dead_code)]
+mod exact;
+
 use std::sync::Arc;
 
 use datafusion::execution::FunctionRegistry;
