@@ -1,0 +1,195 @@
+//! `lakeserve up`: all roles in one process, serving until a signal.
+
+use std::time::Duration;
+
+use lakeserve_broker::engine::{Engine, TableState};
+use lakeserve_broker::http;
+use lakeserve_common::shutdown::{Shutdown, signal};
+use lakeserve_common::spawn::spawn;
+use lakeserve_datagen::{DEFAULT_SCALE, DemoTable, Progress, ensure_demo};
+use tokio::net::TcpListener;
+
+use crate::cli::UpArgs;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::services::{Services, TableToServe};
+
+/// Serves the tables until SIGTERM or SIGINT.
+///
+/// # Errors
+/// Usage when arguments or configuration are wrong, failed when the address cannot be listened at or
+/// the demo cannot be written.
+pub fn run(args: UpArgs) -> Result<(), Failure> {
+    let mut config = Config::load(args.config.config.as_deref())?;
+    config.add_tables(args.config.tables);
+    if let Some(address) = args.http {
+        config.listeners.http = address;
+    }
+    config.telemetry.install(false)?;
+    let runtime = crate::runtime()?;
+    let demo = args.demo.then(|| args.scale.unwrap_or(DEFAULT_SCALE));
+    let result = runtime.block_on(up(&config, demo));
+    // Blocking reads of a hung file system must not hold the process back.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+async fn up(config: &Config, demo: Option<f64>) -> Result<(), Failure> {
+    let listener = listen(&config.listeners.http).await?;
+    let services = Services::build(config)?;
+    let mut tables = services.tables(config).await?;
+    if let Some(scale) = demo {
+        tables.extend(demo_tables(config, scale).await?);
+    }
+    if tables.is_empty() {
+        return Err(Failure::usage(
+            "there are no tables to serve: give --table NAME=LOCATION, --demo, or [tables] in a configuration file",
+        ));
+    }
+    services.serve(tables)?;
+    serve(config, &services, listener, demo.is_some()).await
+}
+
+/// Answers until a signal, then drains.
+async fn serve(config: &Config, services: &Services, listener: TcpListener, demo: bool) -> Result<(), Failure> {
+    let address = listener.local_addr().map_err(|error| Failure::failed(format!("the listener failed: {error}")))?;
+    let shutdown = Shutdown::new();
+    let engine = services.engine.clone();
+    let options = config.http.clone();
+    let mut serving = spawn("http", http::serve(listener, engine, options, shutdown.clone()));
+    tokio::select! {
+        () = announce(&services.engine, &format!("http://{address}"), demo) => {}
+        result = &mut serving => return ended(result),
+        signal = signal() => return drain(config, &services.engine, &shutdown, serving, signal).await,
+    }
+    tokio::select! {
+        result = &mut serving => ended(result),
+        signal = signal() => drain(config, &services.engine, &shutdown, serving, signal).await,
+    }
+}
+
+type Serving = tokio::task::JoinHandle<lakeserve_common::Result<()>>;
+
+/// Lets running queries finish, for a bounded time; a second signal ends the process at once.
+async fn drain(
+    config: &Config,
+    engine: &Engine,
+    shutdown: &Shutdown,
+    serving: Serving,
+    signal_name: std::io::Result<&'static str>,
+) -> Result<(), Failure> {
+    let name = signal_name.map_err(|error| Failure::failed(format!("signals cannot be waited for: {error}")))?;
+    let limit = config.shutdown.drain_timeout;
+    tracing::info!(signal = name, running = engine.running().len(), drain_timeout = %limit, "stopping");
+    shutdown.trigger();
+    tokio::pin!(serving);
+    let late = tokio::select! {
+        result = &mut serving => return ended(result),
+        () = tokio::time::sleep(limit.0) => "the time to drain is over",
+        _ = signal() => "a second signal came",
+    };
+    tracing::warn!(running = engine.running().len(), "{late}: ending the queries that still run");
+    engine.cancel_all();
+    // The cancelled queries answer with an error; those answers still get out.
+    match tokio::time::timeout(Duration::from_secs(1), &mut serving).await {
+        Ok(result) => ended(result),
+        Err(_) => Ok(()),
+    }
+}
+
+fn ended(result: Result<lakeserve_common::Result<()>, tokio::task::JoinError>) -> Result<(), Failure> {
+    match result {
+        Ok(served) => served.map_err(Failure::from),
+        Err(error) => Err(Failure::failed(format!("the HTTP front end failed: {error}"))),
+    }
+}
+
+async fn listen(address: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => {
+            Failure::usage(format!("listeners.http `{address}` is no address: write for example 127.0.0.1:8099"))
+        }
+        _ => Failure::failed(format!(
+            "cannot listen at {address}: {error} (choose another address with --http or listeners.http)"
+        )),
+    })
+}
+
+async fn demo_tables(config: &Config, scale: f64) -> Result<Vec<TableToServe>, Failure> {
+    let folder = config.data.path()?.join("demo");
+    let tables = ensure_demo(&folder, scale, &Progress::stderr()).await;
+    let tables = tables.map_err(|error| Failure::failed(format!("the demo tables cannot be made: {error:#}")))?;
+    let served = tables.into_iter().map(|DemoTable { name, location, .. }| {
+        let url = lakeserve_storage::Storage::parse_location(&location.display().to_string())?;
+        Ok(TableToServe { name, url, options: lakeserve_lake::TableOptions::default() })
+    });
+    Ok(served.collect::<lakeserve_common::Result<Vec<_>>>()?)
+}
+
+/// Waits for the first attempt at every table; then says what is served and what to try.
+async fn announce(engine: &Engine, url: &str, demo: bool) {
+    let mut served = Vec::new();
+    for table in engine.tables().all() {
+        // A table that failed is told below, with its error.
+        let _opened = table.current().await;
+        match table.state() {
+            TableState::Served(current) => {
+                let rows = current.rows.map_or_else(String::new, |rows| format!(", {rows} rows"));
+                let (format, files) = (current.table.format().as_str(), current.snapshot.files.len());
+                println!("table {}: {format}, {files} files{rows}", table.name());
+                served.push(table.name().to_owned());
+            }
+            TableState::Failed(error) => println!("table {} cannot be read: {error}", table.name()),
+            TableState::Opening => {}
+        }
+    }
+    println!("\nserving at {url}; try\n");
+    for command in commands(url, demo, &served) {
+        println!("  {command}");
+    }
+    println!();
+}
+
+const Q6: &str = "SELECT sum(l_extendedprice * l_discount) AS revenue FROM lineitem \
+    WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01' \
+    AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24";
+
+fn commands(url: &str, demo: bool, served: &[String]) -> [String; 3] {
+    let tables = format!("curl -s {url}/tables");
+    if demo {
+        return [
+            format!("curl -sG {url}/query/sql --data-urlencode \"sql={Q6}\""),
+            format!(
+                "lakeserve query --url {url} \"SELECT n_name, count(*) AS customers FROM customer \
+                 JOIN nation ON c_nationkey = n_nationkey GROUP BY n_name ORDER BY customers DESC LIMIT 5\""
+            ),
+            tables,
+        ];
+    }
+    let name = served.first().map_or("t", String::as_str);
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let quoted = if plain { name.to_owned() } else { format!("\\\"{}\\\"", name.replace('"', "\\\"\\\"")) };
+    [
+        format!("curl -sG {url}/query/sql --data-urlencode \"sql=SELECT count(*) FROM {quoted}\""),
+        format!("lakeserve query --url {url} \"SELECT * FROM {quoted} LIMIT 10\""),
+        tables,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_commands_are_shown_and_names_are_quoted_for_the_shell() {
+        let [count, ..] = commands("http://h", false, &["My \"t\"".to_owned()]);
+        assert!(count.ends_with(r#"FROM \"My \"\"t\"\"\"""#), "{count}");
+        let [q6, join, _] = commands("http://h", true, &[]);
+        assert!(
+            q6.starts_with("curl ")
+                && q6.contains("l_discount BETWEEN 0.05 AND 0.07")
+                && join.contains("--url http://h")
+        );
+    }
+}
