@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -56,8 +57,8 @@ pub struct UpArgs {
     #[arg(long, value_name = "FACTOR", requires = "demo")]
     pub scale: Option<f64>,
     /// Where to listen for HTTP [default: 127.0.0.1:8099]
-    #[arg(long, value_name = "ADDR")]
-    pub http: Option<String>,
+    #[arg(long, value_name = "ADDR", value_parser = address_argument)]
+    pub http: Option<SocketAddr>,
 }
 
 /// `lakeserve query`.
@@ -118,6 +119,11 @@ fn table_argument(text: &str) -> Result<(String, String), String> {
         }
         _ => Err("write NAME=LOCATION, for example orders=/data/orders or lineitem=s3://bucket/path".to_owned()),
     }
+}
+
+fn address_argument(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| format!("{error}; write for example 127.0.0.1:8099"))?;
+    found.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `lakeserve up`: all roles in one process, serving until a signal.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use lakeserve_broker::engine::{Engine, TableState};
@@ -23,7 +24,7 @@ pub fn run(args: UpArgs) -> Result<(), Failure> {
     let mut config = Config::load(args.config.config.as_deref())?;
     config.add_tables(args.config.tables);
     if let Some(address) = args.http {
-        config.listeners.http = address;
+        config.http.listen = address;
     }
     config.telemetry.install(false)?;
     let runtime = crate::runtime()?;
@@ -35,7 +36,7 @@ pub fn run(args: UpArgs) -> Result<(), Failure> {
 }
 
 async fn up(config: &Config, demo: Option<f64>) -> Result<(), Failure> {
-    let listener = listen(&config.listeners.http).await?;
+    let listener = listen(config.http.listen).await?;
     let services = Services::build(config)?;
     let mut tables = services.tables(config).await?;
     if let Some(scale) = demo {
@@ -47,71 +48,54 @@ async fn up(config: &Config, demo: Option<f64>) -> Result<(), Failure> {
         ));
     }
     services.serve(tables)?;
-    serve(config, &services, listener, demo.is_some()).await
+    serve(config, &services.engine, listener, demo.is_some()).await
 }
 
-/// Answers until a signal, then drains.
-async fn serve(config: &Config, services: &Services, listener: TcpListener, demo: bool) -> Result<(), Failure> {
+/// Answers until a signal; the front end then drains, for a bounded time. A second signal ends the
+/// queries that still run at once.
+async fn serve(config: &Config, engine: &Engine, listener: TcpListener, demo: bool) -> Result<(), Failure> {
     let address = listener.local_addr().map_err(|error| Failure::failed(format!("the listener failed: {error}")))?;
     let shutdown = Shutdown::new();
-    let engine = services.engine.clone();
-    let options = config.http.clone();
-    let mut serving = spawn("http", http::serve(listener, engine, options, shutdown.clone()));
-    tokio::select! {
-        () = announce(&services.engine, &format!("http://{address}"), demo) => {}
-        result = &mut serving => return ended(result),
-        signal = signal() => return drain(config, &services.engine, &shutdown, serving, signal).await,
-    }
-    tokio::select! {
-        result = &mut serving => ended(result),
-        signal = signal() => drain(config, &services.engine, &shutdown, serving, signal).await,
-    }
-}
-
-type Serving = tokio::task::JoinHandle<lakeserve_common::Result<()>>;
-
-/// Lets running queries finish, for a bounded time; a second signal ends the process at once.
-async fn drain(
-    config: &Config,
-    engine: &Engine,
-    shutdown: &Shutdown,
-    serving: Serving,
-    signal_name: std::io::Result<&'static str>,
-) -> Result<(), Failure> {
-    let name = signal_name.map_err(|error| Failure::failed(format!("signals cannot be waited for: {error}")))?;
-    let limit = config.shutdown.drain_timeout;
-    tracing::info!(signal = name, running = engine.running().len(), drain_timeout = %limit, "stopping");
-    shutdown.trigger();
-    tokio::pin!(serving);
-    let late = tokio::select! {
-        result = &mut serving => return ended(result),
-        () = tokio::time::sleep(limit.0) => "the time to drain is over",
-        _ = signal() => "a second signal came",
+    let mut serving = spawn("http", http::serve(listener, engine.clone(), config.http.clone(), shutdown.clone()));
+    let announcing = async {
+        announce(engine, &format!("http://{address}"), demo).await;
+        std::future::pending::<()>().await;
     };
-    tracing::warn!(running = engine.running().len(), "{late}: ending the queries that still run");
+    let name = tokio::select! {
+        result = &mut serving => return ended(result),
+        name = signal() => name.map_err(|error| Failure::failed(format!("signals cannot be waited for: {error}")))?,
+        () = announcing => return Ok(()),
+    };
+    tracing::info!(signal = name, queries = engine.running().len(), "stopping");
+    shutdown.trigger();
+    tokio::select! {
+        result = &mut serving => return ended(result),
+        _ = signal() => {}
+    }
+    tracing::warn!(queries = engine.running().len(), "a second signal came, the queries that still run are cancelled");
     engine.cancel_all();
-    // The cancelled queries answer with an error; those answers still get out.
-    match tokio::time::timeout(Duration::from_secs(1), &mut serving).await {
+    match tokio::time::timeout(LAST_WORDS, serving).await {
         Ok(result) => ended(result),
         Err(_) => Ok(()),
     }
 }
 
-fn ended(result: Result<lakeserve_common::Result<()>, tokio::task::JoinError>) -> Result<(), Failure> {
+/// How long cancelled queries may take to say so.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+fn ended(result: Result<std::io::Result<()>, tokio::task::JoinError>) -> Result<(), Failure> {
     match result {
-        Ok(served) => served.map_err(Failure::from),
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Failure::failed(format!("the HTTP front end failed: {error}"))),
         Err(error) => Err(Failure::failed(format!("the HTTP front end failed: {error}"))),
     }
 }
 
-async fn listen(address: &str) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidInput => {
-            Failure::usage(format!("listeners.http `{address}` is no address: write for example 127.0.0.1:8099"))
-        }
-        _ => Failure::failed(format!(
-            "cannot listen at {address}: {error} (choose another address with --http or listeners.http)"
-        )),
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::failed(format!(
+            "cannot listen at {address}: {error} (choose another address with --http or http.listen)"
+        ))
     })
 }
 

@@ -14,7 +14,6 @@ use figment::providers::{Env, Format as _, Toml};
 use lakeserve_broker::engine::EngineOptions;
 use lakeserve_broker::http::HttpOptions;
 use lakeserve_common::telemetry::LogFormat;
-use lakeserve_common::units::Span;
 use lakeserve_exec::ScanOptions;
 use lakeserve_storage::StorageOptions;
 use serde::{Deserialize, Serialize};
@@ -32,9 +31,7 @@ pub const ENVIRONMENT_PREFIX: &str = "LAKESERVE__";
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Where the front ends listen.
-    pub listeners: ListenersConfig,
-    /// Limits and habits of the HTTP front end.
+    /// The HTTP front end: where it listens, what it accepts, how it drains.
     pub http: HttpOptions,
     /// Tables' refreshes, admission, deadlines and limits of queries, memory and spill budget.
     pub engine: EngineOptions,
@@ -46,26 +43,10 @@ pub struct Config {
     pub data: DataConfig,
     /// Logs.
     pub telemetry: TelemetryConfig,
-    /// How the process ends.
-    pub shutdown: ShutdownConfig,
     /// Tables by the name that they are served under.
     pub tables: BTreeMap<String, TableConfig>,
     /// Sources of further tables, by a name of one's own.
     pub catalogs: BTreeMap<String, CatalogConfig>,
-}
-
-/// Where to listen. Every address is on this machine only unless it is changed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ListenersConfig {
-    /// Address and port of HTTP. Default `127.0.0.1:8099`.
-    pub http: String,
-}
-
-impl Default for ListenersConfig {
-    fn default() -> Self {
-        Self { http: "127.0.0.1:8099".to_owned() }
-    }
 }
 
 /// Files of our own.
@@ -125,20 +106,6 @@ impl TelemetryConfig {
         let filter = if quiet && untouched { "warn" } else { self.log.as_str() };
         lakeserve_common::telemetry::init_logs(filter, self.log_format)
             .map_err(|error| Failure::usage(format!("telemetry.log: {error}")))
-    }
-}
-
-/// The end of the process.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ShutdownConfig {
-    /// How long running queries may take to finish after SIGTERM or SIGINT. Default 30s.
-    pub drain_timeout: Span,
-}
-
-impl Default for ShutdownConfig {
-    fn default() -> Self {
-        Self { drain_timeout: Span::secs(30) }
     }
 }
 
@@ -237,7 +204,6 @@ mod tests {
     fn a_wrong_key_is_named_at_every_level() {
         for (text, key) in [
             ("htpp = 1", "htpp"),
-            ("[listeners]\nhtpp = 'x'", "htpp"),
             ("[http]\nadress = 'x'", "adress"),
             ("[engine]\nquery_timeuot = '5s'", "query_timeuot"),
             ("[engine.session]\nmemory = '5s'", "memory"),
@@ -246,7 +212,6 @@ mod tests {
             ("[[storage.stores]]\nprefix = 's3://'\nkey = 'k'", "key"),
             ("[tables.t]\nlocation = '/x'\nfromat = 'delta'", "fromat"),
             ("[telemetry]\nlogs = ''", "logs"),
-            ("[shutdown]\ndrain = '1s'", "drain"),
             ("[catalogs.c]\ntype = 'folder'\nlocation = '/x'\nwarehouse = 'w'", "warehouse"),
         ] {
             let message = refusal(text);

@@ -47,7 +47,7 @@ fn fields() -> BTreeMap<String, String> {
     // One per core: the document says so instead of naming a number.
     found.insert("engine.session.target_partitions".into(), "one per core".into());
     found.insert("storage.stores".into(), "none".into());
-    for optional in ["engine.session.spill_folder"] {
+    for optional in ["engine.session.spill_folder", "http.advertise"] {
         found.insert(optional.into(), "none".into());
     }
     let text = || Some("x".to_owned());
