@@ -114,7 +114,7 @@ fn rows_in_every_format() {
     let csv = query("csv").stdout;
     assert!(csv.starts_with("id,name,price,at\n1,a,1.50,") && csv.contains("\n3,\"c,d\",,"), "{csv}");
     let text = query("table").stdout;
-    assert!(text.contains("| id") && text.contains("1.50") && text.contains("3 rows"), "{text}");
+    assert!(text.contains("│ id") && text.contains("1.50") && text.contains("3 rows"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&query("json").stdout).unwrap();
     assert_eq!(json["columns"][2], serde_json::json!({"name": "price", "type": "DECIMAL(10,2)"}));
     assert_eq!(json["rows"][0], serde_json::json!([1, "a", "1.50", "1970-01-01T00:00:00.000000"]));
