@@ -1,5 +1,7 @@
 //! Logs and metrics of the process.
 
+use std::io::IsTerminal;
+
 use prometheus::Registry;
 use tracing_subscriber::EnvFilter;
 
@@ -24,6 +26,8 @@ pub fn init_logs(filter: &str, format: LogFormat) -> crate::Result<()> {
         crate::Error::new(crate::ErrorKind::Option, format!("log filter `{filter}` cannot be parsed: {error}"))
     })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Colours are for eyes: a log file must not be full of escapes.
+    let builder = builder.with_ansi(std::io::stderr().is_terminal());
     let _already_installed = match format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().try_init(),

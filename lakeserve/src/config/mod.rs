@@ -83,8 +83,8 @@ impl DataConfig {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetryConfig {
-    /// Log filter in `tracing`'s syntax, for example `info,lakeserve_lake=debug`. Default `info`;
-    /// `query` and `check` begin at `warn` unless this is set.
+    /// Log filter in `tracing`'s syntax, for example `warn,lakeserve=info,lakeserve_lake=debug`. Default
+    /// `warn,lakeserve=info`; `query` and `check` log from `warn` on unless this is set.
     pub log: String,
     /// `text` or `json`. Default `text`.
     pub log_format: LogFormat,
@@ -92,7 +92,7 @@ pub struct TelemetryConfig {
 
 impl Default for TelemetryConfig {
     fn default() -> Self {
-        Self { log: "info".to_owned(), log_format: LogFormat::Text }
+        Self { log: "warn,lakeserve=info".to_owned(), log_format: LogFormat::Text }
     }
 }
 
