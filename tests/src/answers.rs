@@ -1,4 +1,5 @@
-//! Comparing answers: numbers by value, doubles within a relative tolerance, rows in any order.
+//! Comparing answers: numbers by value, doubles within a relative tolerance, decimals rounded to
+//! their own scale, rows in any order.
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -17,7 +18,7 @@ pub fn same(left: &Value, right: &Value, tolerance: f64) -> bool {
         }
         _ if left == right => true,
         _ => match (number(left), number(right)) {
-            (Some(left), Some(right)) => close(left, right, tolerance),
+            (Some(a), Some(b)) => close(a, b, tolerance) || (a - b).abs() <= half_a_unit(left),
             _ => match (left.as_str(), right.as_str()) {
                 (Some(left), Some(right)) => left.trim_end_matches('Z') == right.trim_end_matches('Z'),
                 _ => false,
@@ -32,6 +33,15 @@ fn close(left: f64, right: f64, tolerance: f64) -> bool {
         return true;
     }
     (left - right).abs() <= tolerance * left.abs().max(right.abs())
+}
+
+/// A decimal text stands for everything that rounds to it: half a unit of its last digit.
+fn half_a_unit(value: &Value) -> f64 {
+    let digits = value.as_str().and_then(|text| text.split_once('.')).map_or(0, |(_, fraction)| fraction.len());
+    match i32::try_from(digits) {
+        Ok(digits) if digits > 0 => 0.5000001 * 10_f64.powi(-digits),
+        _ => 0.0,
+    }
 }
 
 fn number(value: &Value) -> Option<f64> {
@@ -103,6 +113,8 @@ mod tests {
         assert!(same(&json!("12.50"), &json!(12.5), 0.0));
         assert!(same(&json!(1.000_000_000_1), &json!(1.0), 1e-9));
         assert!(!same(&json!(1.1), &json!(1.0), 1e-9));
+        assert!(same(&json!("25.575155"), &json!("25.575154611"), 1e-12), "rounded to its scale");
+        assert!(!same(&json!("25.575154"), &json!("25.575154611"), 1e-12), "cut off instead of rounded");
         assert!(!same(&json!("a"), &json!("b"), 1.0));
         assert!(!same(&Value::Null, &json!(0), 1.0));
     }

@@ -88,11 +88,11 @@ async fn tables_on_s3_are_answered_as_on_disk() -> anyhow::Result<()> {
     let rows = server.rows("SELECT count(*) FROM iceberg").await?;
     ensure!(rows == [[expected["row_count"].clone()]], "{rows:?}");
     let (status, kind, message) = server.refusal("SELECT * FROM no_bucket").await?;
-    ensure!(status == 500 && kind == "storage" && message.contains("no-such-bucket"), "{status} {kind} {message}");
+    ensure!(status == 502 && kind == "storage" && message.contains("no-such-bucket"), "{status} {kind} {message}");
 
     let wrong = with_s3(Start::up(), &endpoint, "wrong").table("t", "s3://lake/plain").ready().await?;
     let (status, kind, message) = wrong.refusal("SELECT * FROM t").await?;
-    ensure!(status == 500 && kind == "storage" && message.contains("s3://lake/plain"), "{status} {kind} {message}");
+    ensure!(status == 502 && kind == "storage" && message.contains("s3://lake/plain"), "{status} {kind} {message}");
     ensure!(wrong.rows("SELECT 1").await? == [[json!(1)]]);
     Ok(())
 }
