@@ -1,9 +1,10 @@
 //! A table as the rest of the system holds it: opened once, its format detected, then asked for
 //! snapshots and for the rows that they delete.
 //!
-//! Detection asks the store as little as possible, in this order: the name of a file
+//! Detection asks the store as little as possible, in this order: a file's name
 //! (`*.metadata.json[.gz]` is Iceberg, `*.parquet` is Parquet); anything below `_delta_log/`; an
-//! Iceberg `metadata/` folder; a single file of any other name; Parquet files below the folder.
+//! Iceberg `metadata/` folder; any other files below the folder, or a file of any other name, are
+//! Parquet.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use lakeserve_common::{Error, ErrorKind, Result};
 use lakeserve_storage::{Storage, StoreLocation, store_error};
-use object_store::ObjectStore;
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
 use roaring::RoaringTreemap;
 use url::Url;
 
@@ -153,11 +154,23 @@ impl LakeTable {
 
 /// Finds out what stands at `location`.
 async fn detect(storage: &Storage, location: &Url) -> Result<TableFormat> {
-    if let Some(format) = format_by_name(location) {
-        return Ok(format);
-    }
     let StoreLocation { store, path } = storage.open(location)?;
     let failed = |error| store_error(location.as_str(), error);
+    let is_file = || async {
+        match store.head(&path).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(failed(error)),
+        }
+    };
+    let name = path.filename().unwrap_or_default();
+    if is_iceberg_metadata(name) {
+        return Ok(TableFormat::Iceberg);
+    }
+    // A folder, even one that holds a Delta table, may be called so too.
+    if has_parquet_name(name) && is_file().await? {
+        return Ok(TableFormat::Parquet);
+    }
     if has_any(store.as_ref(), &path.clone().join("_delta_log")).await.map_err(failed)? {
         return Ok(TableFormat::Delta);
     }
@@ -176,11 +189,7 @@ async fn detect(storage: &Storage, location: &Url) -> Result<TableFormat> {
     if !listing.objects.is_empty() || !listing.common_prefixes.is_empty() {
         return Ok(TableFormat::Parquet);
     }
-    match object_store::ObjectStoreExt::head(store.as_ref(), &path).await {
-        Ok(_) => Ok(TableFormat::Parquet),
-        Err(object_store::Error::NotFound { .. }) => Err(nothing_there(location)),
-        Err(error) => Err(failed(error)),
-    }
+    if is_file().await? { Ok(TableFormat::Parquet) } else { Err(nothing_there(location)) }
 }
 
 /// The error for a location at which nothing is stored.
@@ -193,20 +202,13 @@ async fn has_any(store: &dyn ObjectStore, prefix: &Path) -> object_store::Result
     store.list(Some(prefix)).next().await.transpose().map(|object| object.is_some())
 }
 
-/// The format that a file's name tells, if it tells one.
-fn format_by_name(location: &Url) -> Option<TableFormat> {
-    let name = location.path_segments()?.next_back()?.to_ascii_lowercase();
-    if is_iceberg_metadata(&name) {
-        Some(TableFormat::Iceberg)
-    } else if name.ends_with(".parquet") || name.ends_with(".parq") {
-        // A folder may be called x.parquet (Spark does so); the reader looks at both.
-        Some(TableFormat::Parquet)
-    } else {
-        None
-    }
+/// Whether a file of this name is taken for Parquet.
+pub(crate) fn has_parquet_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    [".parquet", ".parq", ".pq"].iter().any(|extension| name.ends_with(extension))
 }
 
 /// Whether `name` is that of an Iceberg table-metadata file.
-fn is_iceberg_metadata(name: &str) -> bool {
+pub(crate) fn is_iceberg_metadata(name: &str) -> bool {
     name.ends_with(".metadata.json") || name.ends_with(".metadata.json.gz") || name.ends_with(".gz.metadata.json")
 }

@@ -98,6 +98,11 @@ pub(crate) fn kernel_error(location: &Url, error: KernelError) -> Error {
         KernelError::FileNotFound(_) => {
             said(ErrorKind::Corrupt, format!("a file that its log names is missing: {text}"))
         }
+        // The kernel meets types that it does not know while it parses the schema.
+        KernelError::Schema(what) if what.contains("Unsupported Delta table type") => said(ErrorKind::Feature, what),
+        KernelError::MalformedJson(error) => {
+            said(ErrorKind::Corrupt, format!("the schema or an action in _delta_log/ is not well-formed JSON: {error}"))
+        }
         KernelError::Cancelled => said(ErrorKind::Cancelled, text),
         other => said(ErrorKind::Corrupt, text).with_source(other),
     }

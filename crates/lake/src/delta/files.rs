@@ -4,21 +4,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, MapArray, RecordBatch, StringArray, StructArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, MapArray, RecordBatch, StringArray, StructArray, UInt64Array,
+};
 use arrow::datatypes::{Int32Type, Int64Type};
-use delta_kernel::Engine;
-use delta_kernel::actions::deletion_vector::{DeletionVectorDescriptor, DeletionVectorStorageType};
+use arrow::error::ArrowError;
 use delta_kernel::engine::arrow_data::EngineDataArrowExt;
 use delta_kernel::expressions::ColumnName;
-use delta_kernel::scan::StatsOptions;
+use delta_kernel::scan::{Scan, ScanMetadata, StatsOptions};
 use delta_kernel::snapshot::SnapshotRef;
+use delta_kernel::{Engine, KernelResult};
 use lakeserve_common::{Error, ErrorKind, Result};
-use roaring::RoaringTreemap;
 use serde::Deserialize;
-use url::Url;
 
 use crate::deletes::{DeleteSet, DeltaVector};
-use crate::delta::engine::{Engines, TABLE_ROOT, kernel_error};
+use crate::delta::engine::kernel_error;
 use crate::delta::paths::TableRoot;
 use crate::delta::schema::Columns;
 use crate::delta::statistics::{self, StatisticsBatch};
@@ -31,34 +31,62 @@ pub(crate) struct Listed {
     pub(crate) statistics: TableStatistics,
 }
 
-/// Lists the live files of `kernel`.
+/// Lists the live files of `kernel` by replaying its whole log.
 pub(crate) fn list(kernel: &SnapshotRef, engine: &dyn Engine, root: &TableRoot, columns: &Columns) -> Result<Listed> {
     let failed = |error| kernel_error(root.location(), error);
+    let scan = scan(kernel, columns).map_err(failed)?;
+    read_rows(scan.scan_metadata(engine).map_err(failed)?, root, columns)
+}
+
+/// A scan that yields all live files, with structured statistics of the columns that have any.
+pub(crate) fn scan(kernel: &SnapshotRef, columns: &Columns) -> KernelResult<Scan> {
     let wanted = statistics::columns_with_bounds(columns);
     let names: Vec<_> = wanted.iter().map(|&at| ColumnName::new([columns.fields[at].name()])).collect();
     let stats = if names.is_empty() { StatsOptions::json_only() } else { StatsOptions::struct_columns(names) };
-    let scan = Arc::clone(kernel).scan_builder().with_stats(stats).without_row_transforms().build().map_err(failed)?;
+    Arc::clone(kernel).scan_builder().with_stats(stats).without_row_transforms().build()
+}
 
+/// Collects scan rows into files in canonical order, and their statistics.
+pub(crate) fn read_rows(
+    rows: impl Iterator<Item = KernelResult<ScanMetadata>>,
+    root: &TableRoot,
+    columns: &Columns,
+) -> Result<Listed> {
+    let failed = |error| kernel_error(root.location(), error);
     let mut reader = RowReader { root, columns, values: HashMap::new() };
     let (mut files, mut batches) = (Vec::new(), Vec::new());
-    for rows in scan.scan_metadata(engine).map_err(failed)? {
+    for rows in rows {
         let rows = rows.map_err(failed)?.scan_files.apply_selection_vector().map_err(failed)?;
         let batch = rows.try_into_record_batch().map_err(failed)?;
         let statistics = StatisticsBatch::new(batch.num_rows(), batch.column_by_name("stats_parsed"));
         reader.read(&batch, &statistics, &mut files)?;
         batches.push(statistics);
     }
-    let mut order: Vec<u64> = (0..files.len() as u64).collect();
-    let at = |index: &u64| usize::try_from(*index).unwrap_or(usize::MAX);
-    order.sort_by(|a, b| files[at(a)].path.cmp(&files[at(b)].path));
-    let statistics = statistics::table_statistics(columns, &wanted, &batches, &files, &order)
-        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("statistics of {}: {error}", root.location())))?;
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    if let Some(twice) = files.windows(2).find(|pair| pair[0].path == pair[1].path) {
-        let message = format!("Delta table {}: the log holds the file '{}' twice", root.location(), twice[0].path);
-        return Err(Error::new(ErrorKind::Corrupt, message));
+    let statistics = statistics::table_statistics(columns, &batches, &files);
+    let statistics = statistics.map_err(|error| corrupt_statistics(root, &error))?;
+    Listed { files, statistics }.in_canonical_order(root)
+}
+
+fn corrupt_statistics(root: &TableRoot, error: &ArrowError) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("Delta table {}: statistics: {error}", root.location()))
+}
+
+impl Listed {
+    /// Sorts by path, files and statistics alike. A path that occurs twice is an error.
+    pub(crate) fn in_canonical_order(self, root: &TableRoot) -> Result<Self> {
+        let Self { files, statistics } = self;
+        let mut ordered: Vec<_> = files.into_iter().zip(0_u64..).collect();
+        ordered.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
+        let (files, order): (Vec<_>, Vec<_>) = ordered.into_iter().unzip();
+        if let Some(twice) = files.windows(2).find(|pair| pair[0].path == pair[1].path) {
+            let message = format!("Delta table {}: the log holds the file '{}' twice", root.location(), twice[0].path);
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+        let order = UInt64Array::from(order);
+        let statistics =
+            statistics::reordered(&statistics, &order).map_err(|error| corrupt_statistics(root, &error))?;
+        Ok(Self { files, statistics })
     }
-    Ok(Listed { files, statistics })
 }
 
 /// Turns scan rows into data files.
@@ -196,43 +224,4 @@ fn entry(map: &MapArray, row: usize, physical: &str, logical: &str) -> Option<Op
         .or_else(|| position(&|key| key == logical))
         .or_else(|| position(&|key| key.eq_ignore_ascii_case(physical)))?;
     Some((!values.is_null(at)).then(|| values.value(at).to_owned()))
-}
-
-/// Reads the deletion vector of the file at `url`: the ordinals of its deleted rows.
-pub(crate) fn read_vector(
-    engines: &Engines,
-    root: &TableRoot,
-    vector: &DeltaVector,
-    url: &Url,
-    row_count: Option<u64>,
-) -> Result<RoaringTreemap> {
-    let failed = |error| kernel_error(root.location(), error).context(format!("deletion vector of {url}"));
-    let (storage_type, engine, path) = match vector.storage_type.as_str() {
-        "u" => (DeletionVectorStorageType::PersistedRelative, &engines.table, vector.path_or_inline.clone()),
-        "i" => (DeletionVectorStorageType::Inline, &engines.table, vector.path_or_inline.clone()),
-        "p" => {
-            let file = root.resolve(&vector.path_or_inline)?;
-            (DeletionVectorStorageType::PersistedAbsolute, &engines.bucket, file.to_string())
-        }
-        other => {
-            let message =
-                format!("the deletion vector of {url} has the storage type '{other}', which is not supported");
-            return Err(Error::new(ErrorKind::Feature, message));
-        }
-    };
-    let (size, cardinality) = (vector.size_in_bytes, vector.cardinality);
-    let descriptor =
-        DeletionVectorDescriptor::try_new(storage_type, path, vector.offset, size, cardinality).map_err(failed)?;
-    let parent = Url::parse(TABLE_ROOT).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-    let rows = descriptor.read(engine.storage_handler(), &parent).map_err(failed)?;
-    let corrupt = |what: String| Err(Error::new(ErrorKind::Corrupt, format!("deletion vector of {url}: {what}")));
-    if i64::try_from(rows.len()) != Ok(cardinality) {
-        return corrupt(format!("it holds {} rows, the log says {cardinality}", rows.len()));
-    }
-    if let (Some(last), Some(count)) = (rows.max(), row_count)
-        && last >= count
-    {
-        return corrupt(format!("it deletes row {last}, the file has {count} rows"));
-    }
-    Ok(rows)
 }

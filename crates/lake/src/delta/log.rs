@@ -54,11 +54,24 @@ pub(crate) async fn has_versions(place: &StoreLocation, location: &Url) -> Resul
     while let Some(object) = names.next().await {
         let object = object.map_err(|error| store_error(location.as_str(), error))?;
         let name = object.location.filename().unwrap_or_default();
-        if commit_version(name).is_some() || (name.contains(".checkpoint.") && name.len() > 20) {
+        if any_version(name).is_some() {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// The version of a commit or checkpoint file, by its name.
+fn any_version(name: &str) -> Option<u64> {
+    commit_version(name).or_else(|| name.split_once(".checkpoint.")?.0.parse().ok())
+}
+
+/// The newest version that the listing shows.
+pub(crate) async fn newest_version(place: &StoreLocation, location: &Url) -> Result<Option<u64>> {
+    let names = place.store.list(Some(&log_folder(place)));
+    let versions = names.map_ok(|object| object.location.filename().and_then(any_version));
+    let newest = versions.try_fold(None, |newest: Option<u64>, version| async move { Ok(newest.max(version)) });
+    newest.await.map_err(|error| store_error(location.as_str(), error))
 }
 
 /// The stamp of `version`'s commit file; `None` when the log was cleaned up past it.
@@ -109,6 +122,7 @@ pub(crate) async fn explain(place: &StoreLocation, location: &Url, error: Error)
     let Some(last) = versions.last().copied() else { return error };
     let first = checkpoint.map_or(0, |version: u64| version + 1);
     let hint = match (first..=last).find(|version| versions.binary_search(version).is_err()) {
+        Some(missing) if error.message().contains(&commit_name(missing)) => return error,
         Some(missing) => format!("{location} lacks _delta_log/{}", commit_name(missing)),
         None => format!("the newest file of the log is _delta_log/{}", commit_name(last)),
     };

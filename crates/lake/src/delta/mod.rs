@@ -6,6 +6,7 @@
 //!
 //! No type of the kernel leaves this module.
 
+mod advance;
 mod engine;
 mod files;
 mod log;
@@ -13,6 +14,7 @@ mod paths;
 mod schema;
 mod statistics;
 mod values;
+mod vectors;
 
 use std::sync::Arc;
 
@@ -29,12 +31,16 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use crate::deletes::DeleteSet;
+use crate::delta::advance::Base;
 use crate::delta::engine::{Engines, TABLE_ROOT};
 use crate::delta::log::CommitStamp;
 use crate::delta::paths::TableRoot;
 use crate::snapshot::{DataFile, TableFormat, TableSnapshot};
 use crate::table::{FormatReader, SnapshotChoice};
 use crate::token::snapshot_token;
+
+/// Refreshes that the kernel's list of commits may grow by before it takes in a checkpoint.
+const STEPS_WITHOUT_CHECKPOINT: u32 = 64;
 
 /// Reads one Delta table.
 pub(crate) struct DeltaReader {
@@ -50,6 +56,8 @@ struct Latest {
     kernel: SnapshotRef,
     stamp: Option<CommitStamp>,
     table: Arc<TableSnapshot>,
+    /// Refreshes since the kernel last took in a checkpoint.
+    steps: u32,
 }
 
 impl std::fmt::Debug for DeltaReader {
@@ -76,6 +84,23 @@ impl DeltaReader {
 
     /// The kernel's snapshot of `version`, or of the newest one.
     async fn kernel_snapshot(&self, version: Option<Version>) -> Result<SnapshotRef> {
+        let error = match self.kernel_build(version).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => error,
+            other => return other,
+        };
+        // `_last_checkpoint` is only a hint, but the kernel gives up on a wrong one. Asked for the
+        // version that the listing shows to be the newest, it does not believe what goes beyond.
+        if version.is_none()
+            && let Ok(Some(newest)) = log::newest_version(&self.place, self.location()).await
+            && let Ok(snapshot) = self.kernel_build(Some(newest)).await
+        {
+            tracing::warn!(table = %self.location(), %error, "read the log by its listing instead of _last_checkpoint");
+            return Ok(snapshot);
+        }
+        Err(log::explain(&self.place, self.location(), error).await)
+    }
+
+    async fn kernel_build(&self, version: Option<Version>) -> Result<SnapshotRef> {
         let engines = Arc::clone(&self.engines);
         let built = engine::run(self.location(), "delta snapshot", move || {
             let mut builder = Snapshot::builder_for(TABLE_ROOT);
@@ -84,31 +109,26 @@ impl DeltaReader {
             }
             builder.build(engines.table.as_ref())
         });
-        match built.await {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                Err(log::explain(&self.place, self.location(), error).await)
-            }
-            other => other,
-        }
+        built.await
     }
 
-    async fn build(&self, kernel: SnapshotRef) -> Result<Arc<TableSnapshot>> {
+    async fn build(&self, kernel: SnapshotRef, base: Option<Base>) -> Result<Arc<TableSnapshot>> {
         let (engines, root) = (Arc::clone(&self.engines), self.root.clone());
-        engine::run_lake(self.location(), "delta files", move || table_snapshot(&kernel, engines.table.as_ref(), &root))
-            .await
+        let work = move || table_snapshot(&kernel, base.as_ref(), engines.table.as_ref(), &root);
+        engine::run_lake(self.location(), "delta files", work).await
     }
 
     /// Builds the newest state from nothing and remembers it.
     async fn load_latest(&self) -> Result<Arc<TableSnapshot>> {
         let kernel = self.kernel_snapshot(None).await?;
-        self.remember(kernel).await
+        self.remember(kernel, None, 0).await
     }
 
-    async fn remember(&self, kernel: SnapshotRef) -> Result<Arc<TableSnapshot>> {
+    async fn remember(&self, kernel: SnapshotRef, base: Option<Base>, steps: u32) -> Result<Arc<TableSnapshot>> {
         // The stamp is read before the files: should the commit be replaced in between, the next
         // refresh sees another stamp and builds anew.
         let stamp = log::stamp(&self.place, self.location(), kernel.version()).await?;
-        let table = self.build(Arc::clone(&kernel)).await?;
+        let table = self.build(Arc::clone(&kernel), base).await?;
         let mut latest = self.latest.lock().await;
         // Another caller may have been first; what is equal stays the same `Arc`.
         if let Some(known) = latest.as_ref()
@@ -116,8 +136,23 @@ impl DeltaReader {
         {
             return Ok(Arc::clone(&known.table));
         }
-        *latest = Some(Latest { kernel, stamp, table: Arc::clone(&table) });
+        *latest = Some(Latest { kernel, stamp, table: Arc::clone(&table), steps });
         Ok(table)
+    }
+
+    /// Goes on from `base` to the newest version. A new checkpoint is taken in only now and then:
+    /// until then the commits since `base` are all there and no checkpoint need be read.
+    async fn advance(&self, base: Base, steps: u32) -> Result<Arc<TableSnapshot>> {
+        let (engines, kernel) = (Arc::clone(&self.engines), Arc::clone(&base.kernel));
+        let keep_commits = steps < STEPS_WITHOUT_CHECKPOINT;
+        let newer = engine::run(self.location(), "delta refresh", move || {
+            let mut builder = Snapshot::builder_from(kernel);
+            if keep_commits {
+                builder = builder.skip_new_checkpoints();
+            }
+            builder.build(engines.table.as_ref())
+        });
+        self.remember(newer.await?, Some(base), if keep_commits { steps + 1 } else { 0 }).await
     }
 
     async fn at_version(&self, version: i64) -> Result<Arc<TableSnapshot>> {
@@ -127,7 +162,14 @@ impl DeltaReader {
             let message = format!("{} has no version {version}; the newest is {newest}", self.location());
             return Err(Error::new(ErrorKind::NoSuchTable, message));
         };
-        self.build(self.kernel_snapshot(Some(wanted)).await?).await
+        match self.kernel_snapshot(Some(wanted)).await {
+            Ok(kernel) => self.build(kernel, None).await,
+            Err(_) if log::stamp(&self.place, self.location(), wanted).await?.is_none() => {
+                let message = format!("{}: version {version} is no longer in the log", self.location());
+                Err(Error::new(ErrorKind::NoSuchTable, message).with_hint("old versions go when a log is cleaned up"))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn at_timestamp(&self, ms: i64) -> Result<Arc<TableSnapshot>> {
@@ -150,7 +192,7 @@ impl DeltaReader {
             }
         });
         let version = version.await?;
-        self.build(self.kernel_snapshot(Some(version)).await?).await
+        self.build(self.kernel_snapshot(Some(version)).await?, None).await
     }
 }
 
@@ -172,12 +214,10 @@ impl FormatReader for DeltaReader {
     async fn refresh(&self, current: &Arc<TableSnapshot>) -> Result<Arc<TableSnapshot>> {
         let known = {
             let latest = self.latest.lock().await;
-            latest
-                .as_ref()
-                .filter(|known| known.table.token == current.token)
-                .map(|known| (Arc::clone(&known.kernel), known.stamp.clone()))
+            let latest = latest.as_ref().filter(|latest| latest.table.token == current.token);
+            latest.map(|latest| (Arc::clone(&latest.kernel), latest.stamp.clone(), latest.steps))
         };
-        let Some((kernel, Some(stamp))) = known else {
+        let Some((kernel, Some(stamp), steps)) = known else {
             return self.load_latest().await;
         };
         match log::changes(&self.place, self.location(), kernel.version(), &stamp).await? {
@@ -185,12 +225,9 @@ impl FormatReader for DeltaReader {
             // Another log stands at the same place: nothing that is known of the old one counts.
             log::Change::Replaced => self.load_latest().await,
             log::Change::Newer => {
-                let engines = Arc::clone(&self.engines);
-                let newer = engine::run(self.location(), "delta refresh", move || {
-                    Snapshot::builder_from(kernel).build(engines.table.as_ref())
-                });
-                match newer.await {
-                    Ok(kernel) => self.remember(kernel).await,
+                let base = Base { kernel, table: Arc::clone(current) };
+                match self.advance(base, steps).await {
+                    Ok(table) => Ok(table),
                     Err(error) => {
                         tracing::debug!(table = %self.location(), %error, "incremental refresh failed, reading the whole log");
                         self.load_latest().await
@@ -210,17 +247,25 @@ impl FormatReader for DeltaReader {
         let (engines, root, vector) = (Arc::clone(&self.engines), self.root.clone(), Arc::clone(vector));
         let (url, row_count) = (file.url.clone(), file.row_count);
         let what = "delta deletion vector";
-        engine::run_lake(self.location(), what, move || files::read_vector(&engines, &root, &vector, &url, row_count))
-            .await
+        engine::run_lake(self.location(), what, move || vectors::read(&engines, &root, &vector, &url, row_count)).await
     }
 }
 
 /// Builds the snapshot that the rest of the system sees.
-fn table_snapshot(kernel: &SnapshotRef, engine: &dyn Engine, root: &TableRoot) -> Result<Arc<TableSnapshot>> {
+fn table_snapshot(
+    kernel: &SnapshotRef,
+    base: Option<&Base>,
+    engine: &dyn Engine,
+    root: &TableRoot,
+) -> Result<Arc<TableSnapshot>> {
     let location = root.location();
     schema::check_features(kernel, location)?;
     let columns = schema::columns(kernel, location)?;
-    let listed = files::list(kernel, engine, root, &columns)?;
+    let advanced = base.map(|base| advance::list(base, kernel, engine, root, &columns)).transpose()?.flatten();
+    let listed = match advanced {
+        Some(listed) => listed,
+        None => files::list(kernel, engine, root, &columns)?,
+    };
     let configuration = kernel.table_configuration();
     let version = kernel.version().to_string();
     let schema_id =

@@ -153,4 +153,19 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{path}");
         }
     }
+
+    proptest::proptest! {
+        /// Whatever a writer calls a file, its encoded path leads back to it.
+        #[test]
+        fn every_name_survives(name in "[^/\\p{Cc}]{1,12}", folder in "[^/\\p{Cc}]{1,12}") {
+            proptest::prop_assume!(![".", ".."].contains(&name.as_str()) && ![".", ".."].contains(&folder.as_str()));
+            let plain = format!("{folder}/{name}");
+            let encoded: String = plain.bytes().map(|byte| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'=' | b':' => char::from(byte).to_string(),
+                other => format!("%{other:02X}"),
+            }).collect();
+            proptest::prop_assume!(absolute(&encoded).is_none());
+            proptest::prop_assert_eq!(key(&root("s3://b/t").resolve(&encoded).unwrap()), format!("t/{plain}"));
+        }
+    }
 }

@@ -46,7 +46,7 @@ pub(crate) fn check_features(kernel: &Snapshot, location: &Url) -> Result<()> {
 }
 
 /// The columns of a snapshot.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Columns {
     /// Logical fields.
     pub(crate) fields: Vec<FieldRef>,
@@ -54,6 +54,8 @@ pub(crate) struct Columns {
     pub(crate) mappings: Vec<ColumnMapping>,
     /// The kernel's primitive type of each column that has one.
     pub(crate) primitives: Vec<Option<PrimitiveType>>,
+    /// Whether the type of the column was ever widened.
+    pub(crate) widened: Vec<bool>,
     /// Indexes of the partition columns in `fields`.
     pub(crate) partitions: Vec<usize>,
 }
@@ -70,12 +72,12 @@ pub(crate) fn columns(kernel: &Snapshot, location: &Url) -> Result<Columns> {
     let configuration = kernel.table_configuration();
     let mode = configuration.column_mapping_mode();
     let schema = kernel.schema();
-    let mut columns =
-        Columns { fields: Vec::new(), mappings: Vec::new(), primitives: Vec::new(), partitions: Vec::new() };
+    let mut columns = Columns::default();
     for field in schema.fields() {
         let place = Place { location, column: field.name(), mode };
         columns.fields.push(nullable(field.name(), place.arrow_type(field.data_type())?));
         columns.mappings.push(place.mapping(field));
+        columns.widened.push(field.metadata.contains_key("delta.typeChanges"));
         columns.primitives.push(match field.data_type() {
             DataType::Primitive(primitive) => Some(primitive.clone()),
             _ => None,

@@ -77,63 +77,65 @@ impl StatisticsBatch {
     }
 }
 
-/// Builds the statistics of all files. `batches` and `files` are in log order; `order` lists their
-/// rows in canonical order.
+/// Builds the statistics of `files`, which are in the same order as the rows of `batches`.
 pub(crate) fn table_statistics(
     columns: &Columns,
-    wanted: &[usize],
     batches: &[StatisticsBatch],
     files: &[DataFile],
-    order: &[u64],
 ) -> Result<TableStatistics, ArrowError> {
-    let order = UInt64Array::from(order.to_vec());
     let mut statistics = vec![None; columns.fields.len()];
     if files.is_empty() {
         return Ok(TableStatistics { columns: statistics });
     }
     let row_counts: Vec<_> = files.iter().map(|file| file.row_count).collect();
     let tight: Vec<bool> = batches.iter().flat_map(StatisticsBatch::tight).collect();
-    for &at in wanted {
+    for at in columns_with_bounds(columns) {
         let (data_type, name) = (columns.fields[at].data_type(), &columns.mappings[at].physical_name);
         let gather = |group: &str, data_type: &DataType| -> Result<ArrayRef, ArrowError> {
             let parts =
                 batches.iter().map(|batch| batch.leaf(group, name, data_type)).collect::<Result<Vec<_>, _>>()?;
             concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())
         };
-        let (lower, upper) = sound_bounds(gather("minValues", data_type)?, gather("maxValues", data_type)?)?;
+        let (lower, upper) = (gather("minValues", data_type)?, gather("maxValues", data_type)?);
+        let (lower, upper) = sound_bounds(lower, upper, columns.widened[at])?;
         let counts = gather("nullCount", &DataType::Int64)?;
         let null_count = sound_null_counts(counts.as_primitive::<Int64Type>(), &row_counts, &tight);
-        statistics[at] = known(lower, upper, null_count).map(|known| known.reordered(&order)).transpose()?;
+        statistics[at] = ColumnStatistics::if_any_is_known(lower, upper, null_count);
     }
     for (position, &at) in columns.partitions.iter().enumerate() {
         let values: Vec<&dyn Array> = files.iter().map(|file| file.constants[position].1.as_ref()).collect();
         let values = concat(&values)?;
-        let null_count =
-            files.iter().enumerate().map(|(row, file)| if values.is_null(row) { file.row_count } else { Some(0) });
-        let null_count = null_count.collect();
+        let nulls = files.iter().enumerate();
+        let null_count = nulls.map(|(row, file)| if values.is_null(row) { file.row_count } else { Some(0) }).collect();
         let (lower, upper) = if values.data_type().is_floating() {
-            sound_bounds(Arc::clone(&values), values)?
+            sound_bounds(Arc::clone(&values), values, false)?
         } else {
             (Arc::clone(&values), values)
         };
-        statistics[at] = known(lower, upper, null_count).map(|known| known.reordered(&order)).transpose()?;
+        statistics[at] = ColumnStatistics::if_any_is_known(lower, upper, null_count);
     }
     Ok(TableStatistics { columns: statistics })
 }
 
-fn known(lower: ArrayRef, upper: ArrayRef, null_count: UInt64Array) -> Option<ColumnStatistics> {
-    let rows = lower.len();
-    let nothing = lower.null_count() == rows && upper.null_count() == rows && null_count.null_count() == rows;
-    (!nothing).then_some(ColumnStatistics { lower, upper, null_count })
+/// The same statistics with the files in another order.
+pub(crate) fn reordered(statistics: &TableStatistics, order: &UInt64Array) -> Result<TableStatistics, ArrowError> {
+    let columns = statistics.columns.iter().map(|column| {
+        let Some(column) = column else { return Ok(None) };
+        Ok(Some(ColumnStatistics {
+            lower: take(&column.lower, order, None)?,
+            upper: take(&column.upper, order, None)?,
+            null_count: take(&column.null_count, order, None)?.as_primitive().clone(),
+        }))
+    });
+    Ok(TableStatistics { columns: columns.collect::<Result<_, ArrowError>>()? })
 }
 
 impl ColumnStatistics {
-    fn reordered(&self, order: &UInt64Array) -> Result<Self, ArrowError> {
-        Ok(Self {
-            lower: take(&self.lower, order, None)?,
-            upper: take(&self.upper, order, None)?,
-            null_count: take(&self.null_count, order, None)?.as_primitive().clone(),
-        })
+    /// `None` where nothing is known of any file.
+    pub(crate) fn if_any_is_known(lower: ArrayRef, upper: ArrayRef, null_count: UInt64Array) -> Option<Self> {
+        let rows = lower.len();
+        let nothing = lower.null_count() == rows && upper.null_count() == rows && null_count.null_count() == rows;
+        (!nothing).then_some(Self { lower, upper, null_count })
     }
 }
 
@@ -149,7 +151,8 @@ fn sound_null_counts(counts: &arrow::array::Int64Array, row_counts: &[Option<u64
 }
 
 /// Widens or drops bounds, see the module's words. Inverted bounds are dropped on both sides.
-fn sound_bounds(lower: ArrayRef, upper: ArrayRef) -> Result<(ArrayRef, ArrayRef), ArrowError> {
+/// `widened`: the column's type was changed, so that old files may hold a narrower one.
+fn sound_bounds(lower: ArrayRef, upper: ArrayRef, widened: bool) -> Result<(ArrayRef, ArrayRef), ArrowError> {
     let inverted = |lower: &ArrayRef, upper: &ArrayRef| cmp::gt(lower, upper);
     let (lower, upper): (ArrayRef, ArrayRef) = match lower.data_type() {
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
@@ -179,12 +182,15 @@ fn sound_bounds(lower: ArrayRef, upper: ArrayRef) -> Result<(ArrayRef, ArrayRef)
             (bound(&lower, -0.0), bound(&upper, 0.0))
         }
         DataType::Float64 => {
-            let bound = |array: &ArrayRef, zero: f64| -> ArrayRef {
+            // What a file of single precision holds as 3.4 is 3.4000000954 in double precision,
+            // while its bound still reads 3.4.
+            let slack = |v: f64, sign: f64| if widened { v + sign * v.abs() * f64::from(f32::EPSILON) } else { v };
+            let bound = |array: &ArrayRef, zero: f64, sign: f64| -> ArrayRef {
                 let values = array.as_primitive::<Float64Type>().iter();
-                let sound = |v: f64| if v == 0.0 { zero } else { v };
+                let sound = |v: f64| if v == 0.0 { zero } else { slack(v, sign) };
                 Arc::new(values.map(|v| v.filter(|v| !v.is_nan()).map(sound)).collect::<Float64Array>())
             };
-            (bound(&lower, -0.0), bound(&upper, 0.0))
+            (bound(&lower, -0.0, -1.0), bound(&upper, 0.0, 1.0))
         }
         DataType::Utf8 => {
             let high: StringArray =
@@ -229,7 +235,7 @@ mod tests {
     fn timestamps_cut_to_milliseconds_still_hold_what_was_cut() {
         let zoned =
             |values: Vec<i64>| Arc::new(TimestampMicrosecondArray::from(values).with_timezone("UTC")) as ArrayRef;
-        let (lower, upper) = sound_bounds(zoned(vec![456_000, -1_000]), zoned(vec![456_000, -1_000])).unwrap();
+        let (lower, upper) = sound_bounds(zoned(vec![456_000, -1_000]), zoned(vec![456_000, -1_000]), false).unwrap();
         assert_eq!(lower.as_primitive::<TimestampMicrosecondType>().values(), &[456_000, -1_999]);
         assert_eq!(upper.as_primitive::<TimestampMicrosecondType>().values(), &[456_999, -1]);
         assert_eq!(lower.data_type(), &DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())));
@@ -238,13 +244,15 @@ mod tests {
     #[test]
     fn suspect_bounds_are_unknown() {
         let floats = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
-        let (lower, upper) = sound_bounds(floats(vec![f64::NAN, 5.0, 0.0]), floats(vec![1.0, 2.0, -0.0])).unwrap();
+        let (lower, upper) =
+            sound_bounds(floats(vec![f64::NAN, 5.0, 0.0]), floats(vec![1.0, 2.0, -0.0]), false).unwrap();
         assert!(lower.is_null(0) && lower.is_null(1) && upper.is_null(1));
         assert!(lower.as_primitive::<Float64Type>().value(2).is_sign_negative());
         let texts = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
         let cut = "x".repeat(32);
         let marked = format!("{cut}\u{10FFFF}");
-        let (lower, upper) = sound_bounds(texts(vec![cut.clone(), cut.clone()]), texts(vec![cut, marked])).unwrap();
+        let (lower, upper) =
+            sound_bounds(texts(vec![cut.clone(), cut.clone()]), texts(vec![cut, marked]), false).unwrap();
         assert_eq!((lower.null_count(), upper.is_null(0), upper.is_null(1)), (0, true, false));
     }
 
@@ -264,8 +272,18 @@ mod tests {
         #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the loss is what is tested")]
         let through = exact as f64 as i128;
         let array: ArrayRef = Arc::new(array);
-        let (lower, upper) = sound_bounds(Arc::clone(&array), array).unwrap();
+        let (lower, upper) = sound_bounds(Arc::clone(&array), array, false).unwrap();
         assert!(lower.as_primitive::<Decimal128Type>().value(0) <= through);
         assert!(upper.as_primitive::<Decimal128Type>().value(0) >= through);
+    }
+
+    #[test]
+    fn a_double_column_that_was_single_holds_the_rounded_values() {
+        let array: ArrayRef = Arc::new(Float64Array::from(vec![3.4, -3.4]));
+        let (lower, upper) = sound_bounds(Arc::clone(&array), array, true).unwrap();
+        for (row, single) in [3.4_f32, -3.4].into_iter().enumerate() {
+            assert!(lower.as_primitive::<Float64Type>().value(row) <= f64::from(single));
+            assert!(upper.as_primitive::<Float64Type>().value(row) >= f64::from(single));
+        }
     }
 }

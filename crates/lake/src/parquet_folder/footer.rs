@@ -74,12 +74,10 @@ pub(crate) async fn read(store: Arc<dyn ObjectStore>, object: Path, url: &Url, s
 
 fn decode(footer: &Bytes) -> Result<Footer, String> {
     let metadata = ParquetMetaDataReader::decode_metadata(footer).map_err(|error| error.to_string())?;
-    let rows = metadata.file_metadata().num_rows();
-    let by_group = metadata.row_groups().iter().try_fold(0_i64, |sum, group| sum.checked_add(group.num_rows()));
-    if by_group != Some(rows) {
-        return Err(format!("the footer claims {rows} rows, its row groups have {by_group:?}"));
-    }
-    let rows = u64::try_from(rows).map_err(|_| format!("the footer claims {rows} rows"))?;
+    // The row groups are what a scan reads; some writers leave the file's own count at zero.
+    let mut counts = metadata.row_groups().iter().map(|group| u64::try_from(group.num_rows()));
+    let rows = counts.try_fold(0_u64, |sum, rows| sum.checked_add(rows.ok()?));
+    let rows = rows.ok_or("a row group claims an impossible number of rows")?;
     let fields = types::logical_fields(metadata.file_metadata().schema_descr())?;
     Ok(Footer { fields, rows })
 }

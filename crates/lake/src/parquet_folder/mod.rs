@@ -25,7 +25,7 @@ use url::Url;
 use crate::deletes::DeleteSet;
 use crate::parquet_folder::footer::Footer;
 use crate::snapshot::{ColumnMapping, DataFile, TableFormat, TableSchema, TableSnapshot, TableStatistics};
-use crate::table::{FormatReader, SnapshotChoice, nothing_there};
+use crate::table::{FormatReader, SnapshotChoice, has_parquet_name, is_iceberg_metadata, nothing_there};
 use crate::token::snapshot_token;
 
 /// Footers read at the same time.
@@ -88,6 +88,10 @@ impl ParquetReader {
         let mut files = Vec::with_capacity(objects.len());
         for object in objects {
             let Some(parts) = relative_parts(path, &object.location) else { continue };
+            if let Some(table) = table_inside(&parts) {
+                let message = format!("{} is not one table: it holds a {table}", self.location);
+                return Err(Error::new(ErrorKind::Option, message).with_hint("name the folder of each table"));
+            }
             if parts.iter().any(|part| part.starts_with(['_', '.'])) {
                 continue;
             }
@@ -187,15 +191,25 @@ impl FormatReader for ParquetReader {
     }
 }
 
-fn has_parquet_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    [".parquet", ".parq", ".pq"].iter().any(|extension| name.ends_with(extension))
-}
-
 /// The path parts of `object` below `root`, as the store spells them.
 fn relative_parts(root: &object_store::path::Path, object: &object_store::path::Path) -> Option<Vec<String>> {
     let parts: Vec<_> = object.prefix_match(root)?.map(|part| part.as_ref().to_owned()).collect();
     (!parts.is_empty()).then_some(parts)
+}
+
+/// What kind of table the file with these path parts shows to lie in a folder below the root. Its
+/// Parquet files are not all live, so they must not be read as plain ones.
+fn table_inside(parts: &[String]) -> Option<String> {
+    let delta = parts.iter().position(|part| part == "_delta_log").filter(|at| *at > 0);
+    if let Some(at) = delta {
+        return Some(format!("Delta table in '{}'", parts[..at].join("/")));
+    }
+    match parts {
+        [folders @ .., metadata, name] if metadata == "metadata" && is_iceberg_metadata(name) => {
+            Some(format!("Iceberg table in '{}'", folders.join("/")))
+        }
+        _ => None,
+    }
 }
 
 fn listed(root: &Url, parts: &[String], object: ObjectMeta) -> Result<ListedFile> {

@@ -124,7 +124,8 @@ async fn broken_footers_are_errors_about_the_file() {
             continue;
         }
         let file = name.trim_start_matches("parquet/");
-        let result = state(&bad.join(name), &SnapshotChoice::Latest).await.map(|(_, snapshot)| snapshot.files[0].row_count);
+        let result =
+            state(&bad.join(name), &SnapshotChoice::Latest).await.map(|(_, snapshot)| snapshot.files[0].row_count);
         eprintln!("{name}: {result:?}");
         // Damage in the pages shows only when they are read.
         let footer_is_good = file.starts_with("ARROW")
