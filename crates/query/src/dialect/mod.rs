@@ -4,11 +4,13 @@
 //! What the planner would drop without a word (samples, locks, hints, settings and so on) is refused
 //! by name here. Statements are bounded in bytes and depth, so that no text can exhaust the stack.
 
+mod exprs;
 mod kind;
 mod normalise;
 mod parse;
 mod refuse;
 mod resolve;
+mod scope;
 mod tokens;
 mod versions;
 
