@@ -1,11 +1,9 @@
 //! One writer per column: typed once per batch, called once per row.
 
-use std::ops::Range;
-
-use arrow::array::{Array, ArrowPrimitiveType, AsArray, FixedSizeListArray, MapArray, OffsetSizeTrait, StructArray};
+use arrow::array::{Array, ArrowPrimitiveType, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
-    ArrowNativeType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+    DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
     DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type,
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType,
     IntervalUnit, IntervalYearMonthType, RunEndIndexType, Time32MillisecondType, Time32SecondType,
@@ -14,7 +12,7 @@ use arrow::datatypes::{
 };
 use lakeserve_common::error::{Error, ErrorKind, Result};
 
-use super::types::pinot_array_element;
+use super::nested::{as_json_text, list, map, structure};
 use super::{Spelling, json, number, time};
 
 /// Writes the value of one row; the row must be below the length of the array that the writer was made from.
@@ -113,7 +111,7 @@ fn null_text(spelling: Spelling) -> &'static [u8] {
 }
 
 /// Adds the check for NULL around a writer of values, where the array has any.
-fn nullable<'a>(
+pub(super) fn nullable<'a>(
     array: &'a dyn Array,
     spelling: Spelling,
     write: impl Fn(usize, &mut Vec<u8>) + Send + Sync + 'a,
@@ -275,136 +273,4 @@ fn runs<R: RunEndIndexType>(array: &dyn Array, spelling: Spelling) -> Result<Cel
     let runs = array.as_run::<R>();
     let values = cell(runs.values().as_ref(), spelling)?;
     Ok(Box::new(move |row, out: &mut Vec<u8>| values(runs.get_physical_index(row), out)))
-}
-
-/// A list: a JSON array, unless the spelling wants nested values as text.
-fn list(array: &dyn Array, spelling: Spelling) -> Result<Cell<'_>> {
-    let pinot_array = spelling == Spelling::Pinot && pinot_array_element(array.data_type()).is_some();
-    if pinot_array {
-        items(array, spelling)
-    } else {
-        Ok(as_json_text(array, spelling, items(array, Spelling::Canonical)?))
-    }
-}
-
-/// A JSON array of the items of each row.
-fn items(array: &dyn Array, spelling: Spelling) -> Result<Cell<'_>> {
-    fn offsets<O: OffsetSizeTrait>(offsets: &[O]) -> impl Fn(usize) -> Range<usize> + Send + Sync + '_ {
-        |row| offsets[row].as_usize()..offsets[row + 1].as_usize()
-    }
-    fn views<'a, O: OffsetSizeTrait>(
-        offsets: &'a [O],
-        sizes: &'a [O],
-    ) -> impl Fn(usize) -> Range<usize> + Send + Sync + 'a {
-        |row| offsets[row].as_usize()..offsets[row].as_usize() + sizes[row].as_usize()
-    }
-    fn make<'a>(
-        array: &'a dyn Array,
-        values: &'a dyn Array,
-        spelling: Spelling,
-        range: impl Fn(usize) -> Range<usize> + Send + Sync + 'a,
-    ) -> Result<Cell<'a>> {
-        let item = cell(values, spelling)?;
-        Ok(nullable(array, spelling, move |row, out| {
-            out.push(b'[');
-            for (nth, at) in range(row).enumerate() {
-                if nth > 0 {
-                    out.push(b',');
-                }
-                item(at, out);
-            }
-            out.push(b']');
-        }))
-    }
-    match array.data_type() {
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            make(array, list.values().as_ref(), spelling, offsets(list.value_offsets()))
-        }
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            make(array, list.values().as_ref(), spelling, offsets(list.value_offsets()))
-        }
-        DataType::ListView(_) => {
-            let list = array.as_list_view::<i32>();
-            make(array, list.values().as_ref(), spelling, views(list.offsets(), list.sizes()))
-        }
-        DataType::LargeListView(_) => {
-            let list = array.as_list_view::<i64>();
-            make(array, list.values().as_ref(), spelling, views(list.offsets(), list.sizes()))
-        }
-        _ => {
-            let list: &FixedSizeListArray = array.as_fixed_size_list();
-            let size = usize::try_from(list.value_length()).unwrap_or_default();
-            // The values may be those of a longer, sliced array; the offset says where this one begins.
-            let base = usize::try_from(list.value_offset(0)).unwrap_or_default();
-            make(array, list.values().as_ref(), spelling, move |row| base + row * size..base + (row + 1) * size)
-        }
-    }
-}
-
-/// A JSON object with the fields in schema order.
-fn structure(array: &StructArray) -> Result<Cell<'_>> {
-    let mut fields = Vec::with_capacity(array.num_columns());
-    for (field, column) in array.fields().iter().zip(array.columns()) {
-        let mut label = Vec::new();
-        json::string(field.name(), &mut label);
-        label.push(b':');
-        fields.push((label, cell(column.as_ref(), Spelling::Canonical)?));
-    }
-    Ok(nullable(array, Spelling::Canonical, move |row, out| {
-        out.push(b'{');
-        for (nth, (label, value)) in fields.iter().enumerate() {
-            if nth > 0 {
-                out.push(b',');
-            }
-            out.extend_from_slice(label);
-            value(row, out);
-        }
-        out.push(b'}');
-    }))
-}
-
-/// A JSON array of `[key, value]` pairs, sorted by the JSON text of the key.
-fn map(array: &MapArray) -> Result<Cell<'_>> {
-    let keys = cell(array.keys().as_ref(), Spelling::Canonical)?;
-    let values = cell(array.values().as_ref(), Spelling::Canonical)?;
-    let offsets = array.value_offsets();
-    Ok(nullable(array, Spelling::Canonical, move |row, out| {
-        let range = offsets[row].as_usize()..offsets[row + 1].as_usize();
-        let mut pairs: Vec<(Vec<u8>, usize, Vec<u8>)> = range
-            .map(|at| {
-                let mut key = Vec::new();
-                keys(at, &mut key);
-                (json::ascii_order_key(&key), at, key)
-            })
-            .collect();
-        pairs.sort_unstable();
-        out.push(b'[');
-        for (nth, (_, at, key)) in pairs.iter().enumerate() {
-            if nth > 0 {
-                out.push(b',');
-            }
-            out.push(b'[');
-            out.extend_from_slice(key);
-            out.push(b',');
-            values(*at, out);
-            out.push(b']');
-        }
-        out.push(b']');
-    }))
-}
-
-/// Turns a writer of canonical JSON into one for `spelling`: the JSON itself, the JSON in a JSON string (Pinot),
-/// or the bare JSON with nothing for NULL (text).
-fn as_json_text<'a>(array: &'a dyn Array, spelling: Spelling, canonical: Cell<'a>) -> Cell<'a> {
-    match spelling {
-        Spelling::Canonical => canonical,
-        Spelling::Text => nullable(array, spelling, canonical),
-        Spelling::Pinot => nullable(array, spelling, move |row, out| {
-            let mut text = Vec::new();
-            canonical(row, &mut text);
-            json::string(&String::from_utf8_lossy(&text), out);
-        }),
-    }
 }

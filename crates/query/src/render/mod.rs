@@ -13,6 +13,7 @@
 mod cell;
 mod csv;
 mod json;
+mod nested;
 mod number;
 mod row;
 mod table;
