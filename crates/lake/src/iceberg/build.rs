@@ -13,7 +13,7 @@ use super::manifest::{self, Content, Entry, ManifestError, ManifestFile, Partiti
 use super::metadata::{Chosen, PartitionSpec, Snapshot, TableMetadata};
 use super::scalar::{self, Scalar};
 use super::schema::{self, Schema, Type};
-use super::statistics;
+use super::{sizes, statistics};
 use crate::snapshot::{DataFile, TableFormat, TableSchema, TableSnapshot};
 use crate::token::snapshot_token;
 
@@ -117,11 +117,11 @@ async fn load(files: &TableFiles, cache: &ManifestCache, manifest: ManifestFile)
         let bytes = files.read(MANIFEST, &url, manifest.length).await?;
         let name = url.to_string();
         let about = (files.clone(), name.clone());
-        let parse = move || match manifest::parse_manifest(&bytes, &manifest) {
-            Ok((entries, bytes)) => Ok(Arc::new(Manifest { entries, bytes })),
-            Err(error) => Err(damaged(&about.0, MANIFEST, &about.1, &error)),
+        let parse = move || {
+            manifest::parse_manifest(&bytes, &manifest).map_err(|error| damaged(&about.0, MANIFEST, &about.1, &error))
         };
-        files.decode(MANIFEST, &name, parse).await
+        let (entries, bytes) = files.decode(MANIFEST, &name, parse).await?;
+        Ok(Arc::new(Manifest { entries: sizes::correct(files, entries).await, bytes }))
     };
     cache.0.try_get_with(key, load).await.map_err(|error| shared(&error))
 }

@@ -145,3 +145,6 @@ fn may_name(delete: &Entry, data: &Entry, location: &str) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -335,3 +335,6 @@ pub(super) fn parse_manifest(bytes: &[u8], manifest: &ManifestFile) -> Result<(V
     })?;
     Ok((entries, file.decompressed_size()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -310,3 +310,6 @@ fn gunzip(content: &[u8]) -> std::io::Result<Vec<u8>> {
     }
     Ok(unpacked)
 }
+
+#[cfg(test)]
+mod tests;

@@ -185,3 +185,6 @@ fn decode_vector(blob: &[u8], cardinality: u64) -> Result<RoaringTreemap, String
     }
     Ok(rows)
 }
+
+#[cfg(test)]
+mod tests;

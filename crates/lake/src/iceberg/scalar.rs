@@ -181,7 +181,7 @@ fn decimal_text(text: &str, precision: u8, scale: i8) -> Option<i128> {
     let scale = usize::try_from(scale).ok()?;
     let padding = scale.checked_sub(fraction.len())?;
     let all = format!("{whole}{fraction}{}", "0".repeat(padding));
-    if all.is_empty() || !all.bytes().all(|byte| byte.is_ascii_digit()) {
+    if (whole.is_empty() && fraction.is_empty()) || !all.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let value: i128 = all.parse().ok()?;
@@ -323,3 +323,6 @@ fn byte_strings(values: &[Option<Scalar>]) -> impl Iterator<Item = Option<Option
 fn single(value: f64) -> f32 {
     value as f32
 }
+
+#[cfg(test)]
+mod tests;

@@ -261,3 +261,6 @@ fn initial_default(field: &Field, at: &str) -> Result<Option<ArrayRef>> {
         _ => Err(unusable(ErrorKind::Feature, "is not supported yet")),
     }
 }
+
+#[cfg(test)]
+mod tests;

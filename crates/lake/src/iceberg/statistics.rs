@@ -91,3 +91,6 @@ fn null_count(id: i32, file: &Entry) -> Option<u64> {
     let count = find(&file.null_counts, id).and_then(|count| u64::try_from(*count).ok())?;
     (count <= file.records).then_some(count)
 }
+
+#[cfg(test)]
+mod tests;

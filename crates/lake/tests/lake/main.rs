@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod delta;
+mod iceberg;
 mod parquet;
 mod support;

@@ -8,6 +8,10 @@
 
 mod container;
 mod schema;
+#[cfg(test)]
+pub(super) mod testing;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub(super) use container::Container;
