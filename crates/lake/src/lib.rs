@@ -1,7 +1,7 @@
 //! Catalogs and table formats: from a location to a [`TableSnapshot`].
 //!
-//! Only this crate reads Delta or Iceberg. No type of the `iceberg` crate leaves `iceberg/`, and
-//! no type of `delta_kernel` leaves `delta/`: each format is a reader behind one internal trait
+//! Only this crate reads Delta or Iceberg. No type of `delta_kernel` leaves `delta/`, none of
+//! Avro or of Iceberg's metadata leaves `iceberg/`: each format is a reader behind one internal trait
 //! (`table::FormatReader`) and yields snapshots.
 
 pub mod deletes;

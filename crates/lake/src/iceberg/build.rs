@@ -1,6 +1,6 @@
 //! From chosen metadata to a [`TableSnapshot`]: manifest list, manifests, live files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -146,8 +146,8 @@ impl<'m> LiveFiles<'m> {
         data.sort_by(|a, b| a.path.cmp(&b.path));
         let mut specs = HashMap::new();
         for entry in data.iter().chain(&deletes) {
-            if !specs.contains_key(&entry.spec_id) {
-                specs.insert(entry.spec_id, metadata.partition_spec(entry.spec_id)?);
+            if let hash_map::Entry::Vacant(spec) = specs.entry(entry.spec_id) {
+                spec.insert(metadata.partition_spec(entry.spec_id)?);
             }
         }
         Ok(Self { files, data, deletes, specs })

@@ -89,14 +89,24 @@ async fn head(store: &dyn ObjectStore, path: &Path) -> Result<Option<MetadataFil
 
 /// The first of `names` that exists in `folder`.
 async fn first_of(store: &dyn ObjectStore, folder: &Path, names: Vec<String>) -> Result<Option<MetadataFile>> {
-    let paths: Vec<_> = names.into_iter().map(|name| folder.clone().join(name)).collect();
-    let found = try_join_all(paths.iter().map(|path| head(store, path))).await?;
-    Ok(found.into_iter().flatten().next())
+    for name in names {
+        if let Some(file) = head(store, &folder.clone().join(name)).await? {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
 }
 
-fn numbered(version: u64) -> Vec<String> {
-    let stems = [format!("v{version}"), version.to_string()];
-    stems.iter().flat_map(|stem| ENDINGS.map(|ending| format!("{stem}{ending}"))).collect()
+/// The names that version `version` may have, by the start of a name (`v` or nothing).
+fn numbered(start: &str, version: u64) -> impl Iterator<Item = String> {
+    ENDINGS.into_iter().map(move |ending| format!("{start}{version}{ending}"))
+}
+
+/// The version after one that starts with `start`, whichever ending it has.
+async fn next(store: &dyn ObjectStore, folder: &Path, start: &str, version: u64) -> Result<Option<MetadataFile>> {
+    let paths: Vec<_> = numbered(start, version).map(|name| folder.clone().join(name)).collect();
+    let found = try_join_all(paths.iter().map(|path| head(store, path))).await?;
+    Ok(found.into_iter().flatten().next())
 }
 
 async fn by_hint(store: &dyn ObjectStore, folder: &Path) -> Result<Option<MetadataFile>> {
@@ -118,13 +128,15 @@ async fn by_hint(store: &dyn ObjectStore, folder: &Path) -> Result<Option<Metada
         let names = names.chain(ENDINGS.iter().map(|ending| format!("{hint}{ending}"))).collect();
         return first_of(store, folder, names).await;
     };
-    let Some(mut file) = first_of(store, folder, numbered(number)).await? else {
+    let names = numbered("v", number).chain(numbered("", number)).collect();
+    let Some(mut file) = first_of(store, folder, names).await? else {
         return Ok(None);
     };
+    let start = if file.path.filename().is_some_and(|name| name.starts_with('v')) { "v" } else { "" };
     // The hint is written after the commit and may lag behind it.
     for step in 1..=MAX_STEPS {
-        match first_of(store, folder, numbered(number.saturating_add(step))).await? {
-            Some(next) => file = next,
+        match next(store, folder, start, number.saturating_add(step)).await? {
+            Some(newer) => file = newer,
             None => return Ok(Some(file)),
         }
     }

@@ -191,7 +191,7 @@ fn decimal_text(text: &str, precision: u8, scale: i8) -> Option<i128> {
 
 fn hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
-    if !text.is_ascii() || digits.len() % 2 != 0 {
+    if !text.is_ascii() || !digits.len().is_multiple_of(2) {
         return None;
     }
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()

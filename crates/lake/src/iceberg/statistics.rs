@@ -82,7 +82,7 @@ fn bounds(id: i32, kind: &DataType, file: &Entry) -> (Option<Scalar>, Option<Sca
 /// A bound of zero must cover both zeros, which comparisons may tell apart.
 fn signed_zero(bound: Scalar, zero: f64) -> Scalar {
     match bound {
-        Scalar::Float(value) if value == 0.0 => Scalar::Float(zero),
+        Scalar::Float(0.0) => Scalar::Float(zero),
         other => other,
     }
 }
