@@ -5,7 +5,7 @@ use lakeserve_lake::{LakeTable, SnapshotChoice};
 
 use crate::cli::CheckArgs;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::services::{Services, TableToServe};
 
 /// Tables that are opened at a time.
@@ -34,16 +34,16 @@ async fn check(config: &Config) -> Result<(), Failure> {
     let mut results = stream::iter(opened.collect::<Vec<_>>()).buffered(AT_A_TIME);
     while let Some((name, result)) = results.next().await {
         match result {
-            Ok(found) => println!("ok      {name}: {found}"),
+            Ok(found) => say(format!("ok      {name}: {found}")),
             Err(error) => {
                 failed += 1;
-                println!("failed  {name}: {error}");
+                say(format!("failed  {name}: {error}"));
             }
         }
     }
     match failed {
         0 => {
-            println!("the configuration is right; {count} tables open");
+            say(format!("the configuration is right; {count} tables open"));
             Ok(())
         }
         _ => Err(Failure::failed(format!("{failed} of {count} tables cannot be opened"))),

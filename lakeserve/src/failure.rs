@@ -59,6 +59,12 @@ impl Failure {
     }
 }
 
+/// Prints a line for people. A closed standard output is nobody's failure.
+pub(crate) fn say(line: impl std::fmt::Display) {
+    use std::io::Write;
+    let _closed = writeln!(std::io::stdout(), "{line}");
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Failed(error.to_string())

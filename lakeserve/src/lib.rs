@@ -34,7 +34,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Check(args) => check::run(&args),
         Command::DumpConfig(args) => {
             let config = Config::load(args.config.as_deref())?;
-            print!("{}", config.to_toml()?);
+            failure::say(config.to_toml()?.trim_end());
             Ok(())
         }
         Command::Broker => Err(Failure::role("broker")),

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::cli::UpArgs;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::services::{Services, TableToServe};
 
 /// Serves the tables until SIGTERM or SIGINT.
@@ -120,18 +120,18 @@ async fn announce(engine: &Engine, url: &str, demo: bool) {
             TableState::Served(current) => {
                 let rows = current.rows.map_or_else(String::new, |rows| format!(", {rows} rows"));
                 let (format, files) = (current.table.format().as_str(), current.snapshot.files.len());
-                println!("table {}: {format}, {files} files{rows}", table.name());
+                say(format!("table {}: {format}, {files} files{rows}", table.name()));
                 served.push(table.name().to_owned());
             }
-            TableState::Failed(error) => println!("table {} cannot be read: {error}", table.name()),
+            TableState::Failed(error) => say(format!("table {} cannot be read: {error}", table.name())),
             TableState::Opening => {}
         }
     }
-    println!("\nserving at {url}; try\n");
+    say(format!("\nserving at {url}; try\n"));
     for command in commands(url, demo, &served) {
-        println!("  {command}");
+        say(format!("  {command}"));
     }
-    println!();
+    say("");
 }
 
 const Q6: &str = "SELECT sum(l_extendedprice * l_discount) AS revenue FROM lineitem \

@@ -186,6 +186,17 @@ fn the_environment_lies_over_the_file() {
     assert!(plain.stdout.contains("query_timeout = \"7s\"") && plain.stdout.contains("[tables.t]"), "{}", plain.stdout);
     assert!(dump("LAKESERVE__ENGINE__QUERY_TIMEOUT", "9s").stdout.contains("query_timeout = \"9s\""));
     assert!(dump("LAKESERVE__STORAGE__CACHE_BYTES", "64MiB").stdout.contains("cache_bytes = \"64MiB\""));
+    for (name, value, line) in [
+        ("LAKESERVE__HTTP__LISTEN", "127.0.0.1:8100", "listen = \"127.0.0.1:8100\""),
+        ("LAKESERVE__TELEMETRY__LOG", "warn,lakeserve=debug", "log = \"warn,lakeserve=debug\""),
+        ("LAKESERVE__ENGINE__SESSION__TIME_ZONE", "+02:00", "time_zone = \"+02:00\""),
+        ("LAKESERVE__ENGINE__MAX_QUEUED_QUERIES", "7", "max_queued_queries = 7"),
+        ("LAKESERVE__HTTP__GZIP", "false", "gzip = false"),
+        ("LAKESERVE__TABLES__T2", "s3://b/a=b", "location = \"s3://b/a=b\""),
+    ] {
+        let said = dump(name, value);
+        assert!(said.stdout.contains(line), "{name}: {}{}", said.stdout, said.stderr);
+    }
     let wrong = dump("LAKESERVE__ENGINE__QUERY_TIMEUOT", "9s");
     assert!(
         wrong.status == 2 && wrong.stderr.contains("query_timeuot") && wrong.stderr.contains("environment"),

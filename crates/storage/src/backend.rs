@@ -1,7 +1,8 @@
 //! Building the undecorated store of a URL: the standard environment variables first, the AWS
 //! profile files for S3, and the configured exception over both.
 //!
-//! The clients' own retries are off: [`crate::retrying`] is the one place that retries.
+//! The clients' own retries are off: [`crate::retrying`] is the one place that retries. HTTP runs on
+//! the runtime for I/O, whichever runtime asks: a thread that computes must not hold a connection up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +10,12 @@ use std::time::Duration;
 use lakeserve_common::{Error, ErrorKind, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::SpawnedReqwestConnector;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::{ClientConfigKey, ObjectStore, RetryConfig};
+use tokio::runtime::Handle;
 use url::Url;
 
 use crate::aws_profile;
@@ -70,16 +73,18 @@ pub(crate) fn build(
     url: &Url,
     options: &StorageOptions,
     exception: Option<&StoreOptions>,
+    io: Option<&Handle>,
 ) -> Result<Arc<dyn ObjectStore>> {
+    let connector = io.map(|handle| SpawnedReqwestConnector::new(handle.clone()));
     let none = StoreOptions::default();
     let exception = exception.unwrap_or(&none);
     let connect = format!("{}ms", options.connect_timeout.0.as_millis());
     let built: object_store::Result<Arc<dyn ObjectStore>> = match url.scheme() {
         "file" => Ok(Arc::new(LocalFileSystem::new())),
-        "s3" => return s3(url, exception, &connect),
-        "gs" => gcs(url, exception, &connect),
-        "abfss" | "az" => azure(url, exception, &connect),
-        "http" | "https" => http(url, &connect),
+        "s3" => return s3(url, exception, &connect, connector),
+        "gs" => gcs(url, exception, &connect, connector),
+        "abfss" | "az" => azure(url, exception, &connect, connector),
+        "http" | "https" => http(url, &connect, connector),
         scheme => {
             return Err(Error::new(ErrorKind::Option, format!("location {url} has the unknown scheme `{scheme}`")));
         }
@@ -109,7 +114,12 @@ fn allow_http(told: Option<bool>, endpoint: Option<&str>) -> bool {
     told.unwrap_or_else(|| endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")))
 }
 
-fn s3(url: &Url, exception: &StoreOptions, connect: &str) -> Result<Arc<dyn ObjectStore>> {
+fn s3(
+    url: &Url,
+    exception: &StoreOptions,
+    connect: &str,
+    connector: Option<SpawnedReqwestConnector>,
+) -> Result<Arc<dyn ObjectStore>> {
     use AmazonS3ConfigKey as Key;
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(url.host_str().unwrap_or_default());
     let has = |builder: &AmazonS3Builder, key: Key| builder.get_config_value(&key).is_some();
@@ -170,6 +180,9 @@ fn s3(url: &Url, exception: &StoreOptions, connect: &str) -> Result<Arc<dyn Obje
     for (key, value) in client_settings(connect) {
         builder = builder.with_config(Key::Client(key), value);
     }
+    if let Some(connector) = connector {
+        builder = builder.with_http_connector(connector);
+    }
     let built = builder.with_retry(no_retries()).build();
     built.map(|store| Arc::new(store) as Arc<dyn ObjectStore>).map_err(|error| unusable(url, &error))
 }
@@ -180,7 +193,12 @@ fn static_keys(builder: AmazonS3Builder, id: &str, secret: &str) -> AmazonS3Buil
     builder.with_credentials(Arc::new(object_store::StaticCredentialProvider::new(credential)))
 }
 
-fn gcs(url: &Url, exception: &StoreOptions, connect: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+fn gcs(
+    url: &Url,
+    exception: &StoreOptions,
+    connect: &str,
+    connector: Option<SpawnedReqwestConnector>,
+) -> object_store::Result<Arc<dyn ObjectStore>> {
     let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(url.host_str().unwrap_or_default());
     if let Some(endpoint) = &exception.endpoint {
         builder = builder.with_base_url(endpoint);
@@ -197,10 +215,18 @@ fn gcs(url: &Url, exception: &StoreOptions, connect: &str) -> object_store::Resu
     for (key, value) in client_settings(connect) {
         builder = builder.with_config(GoogleConfigKey::Client(key), value);
     }
+    if let Some(connector) = connector {
+        builder = builder.with_http_connector(connector);
+    }
     Ok(Arc::new(builder.with_retry(no_retries()).build()?))
 }
 
-fn azure(url: &Url, exception: &StoreOptions, connect: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+fn azure(
+    url: &Url,
+    exception: &StoreOptions,
+    connect: &str,
+    connector: Option<SpawnedReqwestConnector>,
+) -> object_store::Result<Arc<dyn ObjectStore>> {
     let mut root = url.clone();
     root.set_path("");
     let mut builder = MicrosoftAzureBuilder::from_env().with_url(root);
@@ -222,10 +248,17 @@ fn azure(url: &Url, exception: &StoreOptions, connect: &str) -> object_store::Re
     for (key, value) in client_settings(connect) {
         builder = builder.with_config(AzureConfigKey::Client(key), value);
     }
+    if let Some(connector) = connector {
+        builder = builder.with_http_connector(connector);
+    }
     Ok(Arc::new(builder.with_retry(no_retries()).build()?))
 }
 
-fn http(url: &Url, connect: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+fn http(
+    url: &Url,
+    connect: &str,
+    connector: Option<SpawnedReqwestConnector>,
+) -> object_store::Result<Arc<dyn ObjectStore>> {
     let mut root = url.clone();
     root.set_path("/");
     let mut builder = HttpBuilder::new().with_url(root);
@@ -234,6 +267,9 @@ fn http(url: &Url, connect: &str) -> object_store::Result<Arc<dyn ObjectStore>> 
     }
     for (key, value) in client_settings(connect) {
         builder = builder.with_config(key, value);
+    }
+    if let Some(connector) = connector {
+        builder = builder.with_http_connector(connector);
     }
     Ok(Arc::new(builder.with_retry(no_retries()).build()?))
 }

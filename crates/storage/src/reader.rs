@@ -13,6 +13,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use lakeserve_common::clock::Clock;
 use lakeserve_common::{Error, ErrorKind, Result, spawn};
 use object_store::{GetOptions, GetResult, GetResultPayload, ObjectStoreExt};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
@@ -48,6 +49,8 @@ pub(crate) struct ReadShared {
     pub max_request: u64,
     pub metrics: Metrics,
     pub clock: Arc<dyn Clock>,
+    /// The runtime for I/O. `None`: the one that asks.
+    pub io: Option<Handle>,
 }
 
 impl ReadShared {
@@ -59,6 +62,8 @@ impl ReadShared {
             max_request: options.max_request.0.max(1),
             metrics,
             clock,
+            // A runtime of one thread makes no progress while nobody blocks on it.
+            io: Handle::try_current().ok().filter(|io| io.runtime_flavor() == RuntimeFlavor::MultiThread),
         })
     }
 }
@@ -128,8 +133,10 @@ impl DataReader {
         }
         let mut answer = vec![Bytes::new(); ranges.len()];
         let mut open: Vec<usize> = (0..ranges.len()).filter(|index| !ranges[*index].is_empty()).collect();
-        for _ in 0..LOOKUPS {
-            open = self.round(&ranges, open, &mut answer).await?;
+        for round in 0..LOOKUPS {
+            // Should the runtime for I/O be gone, its fetches are given up; then the asker's serves.
+            let io = self.file.shared.io.as_ref().filter(|_| round == 0);
+            open = self.round(&ranges, open, &mut answer, io).await?;
             if open.is_empty() {
                 return Ok(answer);
             }
@@ -138,7 +145,13 @@ impl DataReader {
     }
 
     /// Answers the `open` ranges; returns those whose fetch was given up.
-    async fn round(&self, ranges: &[Range<u64>], open: Vec<usize>, answer: &mut [Bytes]) -> Result<Vec<usize>> {
+    async fn round(
+        &self,
+        ranges: &[Range<u64>],
+        open: Vec<usize>,
+        answer: &mut [Bytes],
+        io: Option<&Handle>,
+    ) -> Result<Vec<usize>> {
         let file = &self.file;
         let mut waiting = Vec::new();
         let mut wanted = Vec::new();
@@ -169,7 +182,10 @@ impl DataReader {
                 fetch.members.iter().filter_map(|member| Some((leads[*member].take()?, wanted[*member].clone())));
             let (leads, parts): (Vec<_>, Vec<_>) = leads.unzip();
             let task = Arc::clone(file).fetch(fetch, leads, parts, Arc::clone(&self.counters));
-            let _runs_on = spawn::spawn("storage_fetch", task);
+            let _runs_on = match io {
+                Some(io) => spawn::spawn_on(io, "storage_fetch", task),
+                None => spawn::spawn("storage_fetch", task),
+            };
         }
         let began = file.shared.clock.instant();
         let result = self.collect(waiting, answer).await;

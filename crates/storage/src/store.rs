@@ -48,7 +48,8 @@ struct StoreKey {
 }
 
 impl Storage {
-    /// Storage with these options. Nothing is connected yet.
+    /// Storage with these options. Nothing is connected yet. I/O runs on the multi-threaded runtime
+    /// that this is called in, whichever runtime asks for it; called elsewhere, on the asker's own.
     ///
     /// # Errors
     /// `Option` when a prefix in `options.stores` is no location.
@@ -85,7 +86,7 @@ impl Storage {
         if let Some(store) = stores.get(&key) {
             return Ok(StoreLocation { store: Arc::clone(store), path });
         }
-        let backend = backend::build(url, &self.options, exception.map(|(_, options)| options))?;
+        let backend = backend::build(url, &self.options, exception.map(|(_, options)| options), self.read.io.as_ref())?;
         let store = self.decorate(backend, backend::kind(url));
         stores.insert(key, Arc::clone(&store));
         Ok(StoreLocation { store, path })

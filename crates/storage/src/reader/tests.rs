@@ -100,6 +100,19 @@ async fn a_reader_that_goes_away_does_not_take_the_fetch_with_it() {
     assert_eq!(world.gets(), 1);
 }
 
+#[test]
+fn reads_go_on_when_the_runtime_for_io_has_gone() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().unwrap();
+    let first = runtime();
+    let world = first.block_on(world(StorageOptions::default()));
+    let reader = world.reader(&Arc::default());
+    runtime().block_on(reader.ranges(vec![0..10])).unwrap();
+    assert!(world.gets() == 1);
+    drop(first);
+    let bytes = runtime().block_on(reader.ranges(vec![20..30])).unwrap();
+    assert_eq!(bytes[0], world.body.slice(20..30));
+}
+
 #[tokio::test]
 async fn a_fetch_that_nobody_waits_for_does_not_begin() {
     let one = StorageOptions { parallel_requests: 1, ..StorageOptions::default() };
