@@ -84,7 +84,7 @@ impl DataConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetryConfig {
     /// Log filter in `tracing`'s syntax, for example `warn,lakeserve=info,lakeserve_lake=debug`. Default
-    /// `warn,lakeserve=info`; `query` and `check` log from `warn` on unless this is set.
+    /// `warn,lakeserve=info`; `query` and `check` log errors alone unless this is set.
     pub log: String,
     /// `text` or `json`. Default `text`.
     pub log_format: LogFormat,
@@ -97,13 +97,13 @@ impl Default for TelemetryConfig {
 }
 
 impl TelemetryConfig {
-    /// Installs the log subscriber; `quiet` raises an untouched filter to `warn`.
+    /// Installs the log subscriber; `quiet` raises an untouched filter to `error`.
     ///
     /// # Errors
     /// Usage when the filter cannot be parsed.
     pub fn install(&self, quiet: bool) -> Result<(), Failure> {
         let untouched = self.log == Self::default().log;
-        let filter = if quiet && untouched { "warn" } else { self.log.as_str() };
+        let filter = if quiet && untouched { "error" } else { self.log.as_str() };
         lakeserve_common::telemetry::init_logs(filter, self.log_format)
             .map_err(|error| Failure::usage(format!("telemetry.log: {error}")))
     }

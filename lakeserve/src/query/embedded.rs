@@ -33,7 +33,7 @@ pub(super) async fn run(sql: &str, args: QueryArgs) -> Result<(), Failure> {
 
 async fn answer(session: &Session, sql: String, output: &mut Output) -> Result<(), Failure> {
     let mut answer = session.execute(QueryRequest { sql, ..QueryRequest::default() }).await?;
-    output.begin(&answer.schema)?;
+    output.begin(&answer.schema, answer.query_id.as_str())?;
     while let Some(batch) = answer.batches.next().await {
         output.batch(&batch?)?;
     }
@@ -43,7 +43,7 @@ async fn answer(session: &Session, sql: String, output: &mut Output) -> Result<(
             .iter()
             .map(|used| (used.table.clone(), json!({"id": used.id, "version": used.version, "age_ms": used.age_ms})))
             .collect();
-        let tail = json!({"query_id": answer.query_id, "snapshots": snapshots, "stats": answer.stats()});
+        let tail = json!({"snapshots": snapshots, "stats": answer.stats()});
         return output.end(&tail);
     }
     output.end(&serde_json::Value::Null)

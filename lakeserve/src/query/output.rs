@@ -39,8 +39,8 @@ impl Output {
         self.format
     }
 
-    /// A statement's answer begins.
-    pub(super) fn begin(&mut self, schema: &SchemaRef) -> Result<(), Failure> {
+    /// A statement's answer begins. The JSON format tells `query_id`.
+    pub(super) fn begin(&mut self, schema: &SchemaRef, query_id: &str) -> Result<(), Failure> {
         if schema.fields().is_empty() {
             self.current = None;
             return Ok(());
@@ -49,7 +49,9 @@ impl Output {
         match self.format {
             Format::Csv => CsvWriter::new().header(schema, &mut self.buffer),
             Format::Json => {
-                self.buffer.extend_from_slice(b"{\"columns\":[");
+                self.buffer.extend_from_slice(b"{\"query_id\":");
+                json_string(query_id, &mut self.buffer);
+                self.buffer.extend_from_slice(b",\"columns\":[");
                 for (nth, field) in schema.fields().iter().enumerate() {
                     if nth > 0 {
                         self.buffer.push(b',');

@@ -45,7 +45,7 @@ pub(super) async fn run(url: &str, sql: &str, args: &QueryArgs) -> Result<(), Fa
         }
         let broken = |error: arrow::error::ArrowError| Failure::failed(format!("{url} broke the answer off: {error}"));
         let reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(broken)?;
-        output.begin(&reader.schema())?;
+        output.begin(&reader.schema(), "")?;
         for batch in reader {
             output.batch(&batch.map_err(broken)?)?;
         }
