@@ -48,6 +48,7 @@ pub struct ConfigArgs {
 /// `lakeserve up`.
 #[derive(Debug, Args)]
 pub struct UpArgs {
+    /// Configuration and tables.
     #[command(flatten)]
     pub config: ConfigArgs,
     /// Serve TPC-H tables, made at the first start and kept below the data folder
@@ -64,6 +65,7 @@ pub struct UpArgs {
 /// `lakeserve query`.
 #[derive(Debug, Args)]
 pub struct QueryArgs {
+    /// Configuration and tables.
     #[command(flatten)]
     pub config: ConfigArgs,
     /// Ask the broker at this URL instead of answering here
@@ -85,6 +87,7 @@ pub struct QueryArgs {
 /// `lakeserve check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
+    /// Configuration and tables.
     #[command(flatten)]
     pub config: ConfigArgs,
 }
