@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use lakeserve_common::Result;
 use lakeserve_common::telemetry::register;
 use lakeserve_common::units::ByteSize;
-use lakeserve_common::Result;
 use lakeserve_lake::DataFile;
 use lakeserve_storage::{DataReader, FileKey, Storage};
 use moka::sync::Cache;

@@ -14,7 +14,7 @@ use lakeserve_lake::DataFile;
 use lakeserve_storage::DataReader;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::SchemaDescriptor;
 use url::Url;
 
@@ -152,8 +152,9 @@ fn footer_length(url: &Url, tail: &[u8], size: u64) -> Result<u64> {
 
 fn decode(file: &DataFile, bytes: &[u8], footer_start: u64) -> Result<Footer> {
     let url = &file.url;
-    let metadata = Arc::new(guard(url, || ParquetMetaDataReader::decode_metadata(bytes))?);
+    let metadata = guard(url, || ParquetMetaDataReader::decode_metadata(bytes))?;
     let first_rows = check(file, &metadata, footer_start)?;
+    let metadata = Arc::new(with_total(metadata, &first_rows));
     let arrow = guard(url, || reader_metadata(&metadata))?;
     let has_field_ids = any_field(arrow.schema().fields(), &|field| field_id(field).is_some());
     let flat_leaves = flat_leaves(metadata.file_metadata().schema_descr());
@@ -175,7 +176,7 @@ fn check(file: &DataFile, metadata: &ParquetMetaData, footer_start: u64) -> Resu
         check_columns(url, index, group, footer_start)?;
     }
     let declared = metadata.file_metadata().num_rows();
-    if u64::try_from(declared) != Ok(rows) {
+    if declared != 0 && u64::try_from(declared) != Ok(rows) {
         return Err(damaged(url, format_args!("the footer says {declared} rows, its row groups have {rows}")));
     }
     if let Some(expected) = file.row_count
@@ -184,6 +185,25 @@ fn check(file: &DataFile, metadata: &ParquetMetaData, footer_start: u64) -> Resu
         return Err(damaged(url, format_args!("the table's log says {expected} rows, the file has {rows}")));
     }
     Ok(first_rows)
+}
+
+/// Some writers leave the total at zero; the row groups decide then. The reader sizes its batches by
+/// the total, so it has to be right.
+fn with_total(metadata: ParquetMetaData, first_rows: &[u64]) -> ParquetMetaData {
+    let file = metadata.file_metadata();
+    let rows = first_rows.last().copied().and_then(|rows| i64::try_from(rows).ok()).unwrap_or(0);
+    if file.num_rows() == rows {
+        return metadata;
+    }
+    let file = FileMetaData::new(
+        file.version(),
+        rows,
+        file.created_by().map(str::to_owned),
+        file.key_value_metadata().cloned(),
+        file.schema_descr_ptr(),
+        file.column_orders().cloned(),
+    );
+    ParquetMetaData::new(file, metadata.row_groups().to_vec())
 }
 
 fn check_columns(url: &Url, index: usize, group: &RowGroupMetaData, footer_start: u64) -> Result<()> {
@@ -273,9 +293,10 @@ fn any_field(fields: &Fields, test: &dyn Fn(&Field) -> bool) -> bool {
         test(field)
             || match field.data_type() {
                 DataType::Struct(children) => any_field(children, test),
-                DataType::List(child) | DataType::Map(child, _) => any_field(&Fields::from(vec![Arc::clone(child)]), test),
+                DataType::List(child) | DataType::Map(child, _) => {
+                    any_field(&Fields::from(vec![Arc::clone(child)]), test)
+                }
                 _ => false,
             }
     })
 }
-

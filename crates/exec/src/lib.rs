@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Invariants: a row's ordinal is its position in the whole data file, whatever was skipped before
-//! it; a row that a snapshot deletes never leaves this crate; a file that is damaged, of another
-//! size than the log says, or gone is an error that names it, and never fewer rows.
+//! it; a row that a snapshot deletes never leaves this crate; a file that is damaged, gone, or not
+//! the one that the log describes is an error that names it, and never fewer rows.
 
 mod context;
 mod counters;

@@ -16,8 +16,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use futures::future::BoxFuture;
 use futures::stream::{self, Stream, TryStreamExt};
 use lakeserve_common::{Error, ErrorKind, Result};
-use lakeserve_lake::{DataFile, TableSnapshot};
+use lakeserve_lake::{DataFile, TableFormat, TableSnapshot};
 use lakeserve_storage::{DataReader, FileKey};
+use object_store::ObjectStoreExt;
 use parquet::DecodeResult;
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder};
 use roaring::RoaringTreemap;
@@ -47,7 +48,10 @@ pub(crate) struct Source {
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("location", &self.snapshot.location).field("token", &self.snapshot.token).finish()
+        f.debug_struct("Source")
+            .field("location", &self.snapshot.location)
+            .field("token", &self.snapshot.token)
+            .finish()
     }
 }
 
@@ -65,10 +69,26 @@ impl Source {
     /// As [`crate::footer::load`].
     pub(crate) async fn open(&self, index: usize) -> Result<OpenFile> {
         let file = self.file(index)?;
+        let error = match self.open_sized(index, file, file.size).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt && self.snapshot.format == TableFormat::Iceberg => error,
+            opened => return opened,
+        };
+        // Iceberg manifests of some writers name a wrong size. Files are never replaced there, and
+        // the manifest's row count is checked against the footer, so the store's size is taken.
+        match self.stored_size(file).await {
+            Some(size) if size != file.size => {
+                tracing::warn!(file = %file.url, listed = file.size, stored = size, "a manifest names a wrong file size");
+                self.open_sized(index, file, size).await
+            }
+            _ => Err(error),
+        }
+    }
+
+    async fn open_sized(&self, index: usize, file: &DataFile, size: u64) -> Result<OpenFile> {
         let key = FileKey {
             table: self.snapshot.location.to_string(),
             url: file.url.clone(),
-            size: file.size,
+            size,
             generation: file.generation,
             etag: file.etag.clone(),
         };
@@ -79,6 +99,11 @@ impl Source {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(OpenFile { index, footer, reader })
+    }
+
+    async fn stored_size(&self, file: &DataFile) -> Option<u64> {
+        let place = self.context.storage.open(&file.url).ok()?;
+        place.store.head(&place.path).await.ok().map(|found| found.size)
     }
 
     fn file(&self, index: usize) -> Result<&DataFile> {
@@ -202,11 +227,8 @@ impl FileReader {
         let visible = read.visible_columns();
         let wanted: Vec<usize> = read.projection.iter().copied().filter(|index| *index < visible).collect();
         let projection = FileProjection::new(&FileSchema::new(&source.snapshot.schema, file, &opened.footer), &wanted)?;
-        let deleted = if file.deletes.is_none() || row_groups.is_empty() {
-            None
-        } else {
-            (source.deletes)(file.clone()).await?
-        };
+        let deleted =
+            if file.deletes.is_none() || row_groups.is_empty() { None } else { (source.deletes)(file.clone()).await? };
         add(&source.counters.files_scanned, 1);
         source.context.metrics.files.with_label_values(&["scanned"]).inc();
         let url = file.url.clone();

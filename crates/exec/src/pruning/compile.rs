@@ -44,13 +44,12 @@ impl Compiler<'_> {
             Expr::IsFalse(inner) => Node::IsTrue(Box::new(Node::Not(Box::new(self.node(inner, depth))))),
             Expr::IsNull(inner) => self.is_null(inner),
             Expr::IsNotNull(inner) => Node::Not(Box::new(self.is_null(inner))),
-            Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => {
-                self.all(&flatten(expr, Operator::And), depth)
-            }
+            Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => self.all(&flatten(expr, Operator::And), depth),
             Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => self.any(&flatten(expr, Operator::Or), depth),
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => self.comparison(left, *op, right),
             Expr::Between(Between { expr, negated, low, high }) => {
-                let terms = vec![self.comparison(expr, Operator::GtEq, low), self.comparison(expr, Operator::LtEq, high)];
+                let terms =
+                    vec![self.comparison(expr, Operator::GtEq, low), self.comparison(expr, Operator::LtEq, high)];
                 negate_if(*negated, Node::All(with_ranges(terms)))
             }
             Expr::InList(list) => negate_if(list.negated, self.in_list(list)),
@@ -315,9 +314,7 @@ pub(super) fn successor(prefix: &str) -> Option<String> {
 /// Whether a cast keeps the order of values (it may map neighbours to one value). Bounds can be
 /// cast along with the values then.
 pub(crate) fn is_monotone(from: &DataType, to: &DataType) -> bool {
-    use DataType::{
-        Binary, BinaryView, Date32, Date64, Decimal128, Float16, Float32, Float64, LargeBinary, Timestamp,
-    };
+    use DataType::{Binary, BinaryView, Date32, Date64, Decimal128, Float16, Float32, Float64, LargeBinary, Timestamp};
     if from == to {
         return true;
     }

@@ -35,20 +35,18 @@ impl<'a> Evaluation<'a> {
         match node {
             Node::Unknown => self.same(true, true),
             Node::Constant(value) => self.same(*value == Some(true), *value == Some(false)),
-            Node::All(children) => children.iter().map(|child| self.outcomes(child)).fold(
-                self.same(true, false),
-                |all, one| Outcomes {
+            Node::All(children) => {
+                children.iter().map(|child| self.outcomes(child)).fold(self.same(true, false), |all, one| Outcomes {
                     can_be_true: &all.can_be_true & &one.can_be_true,
                     can_be_false: &all.can_be_false | &one.can_be_false,
-                },
-            ),
-            Node::Any(children) => children.iter().map(|child| self.outcomes(child)).fold(
-                self.same(false, true),
-                |any, one| Outcomes {
+                })
+            }
+            Node::Any(children) => {
+                children.iter().map(|child| self.outcomes(child)).fold(self.same(false, true), |any, one| Outcomes {
                     can_be_true: &any.can_be_true | &one.can_be_true,
                     can_be_false: &any.can_be_false & &one.can_be_false,
-                },
-            ),
+                })
+            }
             Node::Not(child) => {
                 let child = self.outcomes(child);
                 Outcomes { can_be_true: child.can_be_false, can_be_false: child.can_be_true }
@@ -173,12 +171,7 @@ fn in_set(bounds: &Bounds, values: &ArrayRef, has_null: bool) -> Result<Outcomes
     Ok(Outcomes { can_be_true, can_be_false })
 }
 
-fn prefixed(
-    bounds: &Bounds,
-    prefix: &ArrayRef,
-    end: Option<&ArrayRef>,
-    exact: bool,
-) -> Result<Outcomes, ArrowError> {
+fn prefixed(bounds: &Bounds, prefix: &ArrayRef, end: Option<&ArrayRef>, exact: bool) -> Result<Outcomes, ArrowError> {
     let prefix = Scalar::new(Arc::clone(prefix));
     let mut can_be_true = may(cmp::gt_eq(&bounds.upper, &prefix)?);
     if let Some(end) = end {

@@ -37,9 +37,7 @@ impl<'a> FileContainers<'a> {
     /// The constant of each file for this column.
     fn constants(&self, index: usize) -> Vec<Option<&ArrayRef>> {
         let files = self.snapshot.files.iter();
-        files
-            .map(|file| file.constants.iter().find(|(column, _)| *column == index).map(|(_, value)| value))
-            .collect()
+        files.map(|file| file.constants.iter().find(|(column, _)| *column == index).map(|(_, value)| value)).collect()
     }
 }
 

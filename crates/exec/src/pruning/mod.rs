@@ -96,17 +96,38 @@ enum Node {
     /// TRUE exactly where the child is TRUE (`IS TRUE`).
     IsTrue(Box<Node>),
     /// Operand against one value.
-    Compare { operand: Operand, comparison: Comparison, value: ArrayRef },
+    Compare {
+        operand: Operand,
+        comparison: Comparison,
+        value: ArrayRef,
+    },
     /// A two-sided range over a float column. It only sharpens the one-sided comparisons that
     /// stand beside it, so nothing is said about where it is FALSE.
-    Within { operand: Operand, low: ArrayRef, low_inclusive: bool, high: ArrayRef, high_inclusive: bool },
+    Within {
+        operand: Operand,
+        low: ArrayRef,
+        low_inclusive: bool,
+        high: ArrayRef,
+        high_inclusive: bool,
+    },
     /// Operand among sorted values.
-    InSet { operand: Operand, values: ArrayRef, has_null: bool },
+    InSet {
+        operand: Operand,
+        values: ArrayRef,
+        has_null: bool,
+    },
     /// Operand starts with a prefix; `exact` if that is all the filter asks. `end` is the least
     /// text above all texts with that prefix, if there is one.
-    Prefix { operand: Operand, prefix: ArrayRef, end: Option<ArrayRef>, exact: bool },
+    Prefix {
+        operand: Operand,
+        prefix: ArrayRef,
+        end: Option<ArrayRef>,
+        exact: bool,
+    },
     /// The column is NULL.
-    IsNull { column: usize },
+    IsNull {
+        column: usize,
+    },
 }
 
 #[cfg(test)]

@@ -41,8 +41,9 @@ impl<'a> RowGroupContainers<'a> {
         if !is_monotone(field.data_type(), logical) {
             return None;
         }
-        let converter =
-            StatisticsConverter::from_column_index(leaf, field, descriptor).ok()?.with_missing_null_counts_as_zero(false);
+        let converter = StatisticsConverter::from_column_index(leaf, field, descriptor)
+            .ok()?
+            .with_missing_null_counts_as_zero(false);
         let groups = || self.row_groups.iter().copied();
         let mut lower = converter.row_group_mins(groups()).ok()?;
         let mut upper = converter.row_group_maxes(groups()).ok()?;
@@ -52,7 +53,9 @@ impl<'a> RowGroupContainers<'a> {
         let physical = descriptor.column(leaf).physical_type();
         let suspect = BooleanBuffer::collect_bool(self.row_groups.len(), |i| {
             let statistics = self.row_groups[i].column(leaf).statistics();
-            statistics.is_none_or(|statistics| !in_type_order(order, physical, statistics.is_min_max_deprecated(), field.data_type()))
+            statistics.is_none_or(|statistics| {
+                !in_type_order(order, physical, statistics.is_min_max_deprecated(), field.data_type())
+            })
         });
         let suspect = BooleanArray::new(suspect, None);
         lower = nullif(&lower, &suspect).ok()?;

@@ -96,12 +96,12 @@ fn null_literals_accept_nothing() {
 
 #[test]
 fn nan_may_hide_behind_the_bounds_of_floats() {
-    let one = || {
-        bounds(Float64Array::from(vec![3.0, 0.0]), Float64Array::from(vec![3.0, -0.0]), vec![Some(0), Some(0)], 3)
-    };
+    let one =
+        || bounds(Float64Array::from(vec![3.0, 0.0]), Float64Array::from(vec![3.0, -0.0]), vec![Some(0), Some(0)], 3);
     let c = || col("c");
     // Either sign of NaN lies beyond all numbers.
-    for filter in [c().not_eq(lit(3.0)), !(c().lt(lit(10.0))), c().gt(lit(5.0)), c().lt(lit(-5.0)), !(c().eq(lit(3.0)))] {
+    for filter in [c().not_eq(lit(3.0)), !(c().lt(lit(10.0))), c().gt(lit(5.0)), c().lt(lit(-5.0)), !(c().eq(lit(3.0)))]
+    {
         assert_eq!(kept(&one(), &filter), [true, true], "{filter}");
     }
     assert_eq!(kept(&one(), &c().eq(lit(3.0))), [true, false]);
@@ -151,7 +151,14 @@ fn prefixes_exclude_texts() {
 
 #[test]
 fn booleans_are_predicates_themselves() {
-    let flags = || bounds(BooleanArray::from(vec![false, true, false]), BooleanArray::from(vec![false, true, true]), vec![None; 3], 5);
+    let flags = || {
+        bounds(
+            BooleanArray::from(vec![false, true, false]),
+            BooleanArray::from(vec![false, true, true]),
+            vec![None; 3],
+            5,
+        )
+    };
     assert_eq!(kept(&flags(), &col("c")), [false, true, true]);
     assert_eq!(kept(&flags(), &!col("c")), [true, false, true]);
     assert_eq!(kept(&flags(), &col("c").is_true()), [false, true, true]);
@@ -160,9 +167,7 @@ fn booleans_are_predicates_themselves() {
 
 #[test]
 fn a_chain_of_many_terms_is_walked_without_recursion() {
-    let chain = |op: fn(Expr, Expr) -> Expr| {
-        (100..30_000_i64).map(|value| col("c").eq(lit(value))).reduce(op).unwrap()
-    };
+    let chain = |op: fn(Expr, Expr) -> Expr| (100..30_000_i64).map(|value| col("c").eq(lit(value))).reduce(op).unwrap();
     let worker = std::thread::Builder::new().stack_size(64 << 20);
     let checked = worker.spawn(move || {
         let or = chain(Expr::or);

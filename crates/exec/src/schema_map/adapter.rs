@@ -202,8 +202,9 @@ impl Child {
         let by_name = mapping_of(logical);
         let mapping = mapping.unwrap_or(&by_name);
         let child = match find(stored, mapping, has_ids) {
-            Some(index) => Adapter::between(&stored[index], logical, mapping, has_ids)
-                .map(|adapter| Self::File { index, adapter }),
+            Some(index) => {
+                Adapter::between(&stored[index], logical, mapping, has_ids).map(|adapter| Self::File { index, adapter })
+            }
             None => missing(logical, mapping).map(Self::Constant),
         };
         child.map_err(|problem| problem.under(logical.name()))

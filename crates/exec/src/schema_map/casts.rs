@@ -30,13 +30,17 @@ pub(super) fn allowed(stored: &DataType, logical: &DataType) -> Option<Conversio
     let cast = match (stored, logical) {
         (Null, _) => Conversion::Cast,
         // Wider integers; and what a writer stored as a plain INT32 without saying how narrow it is.
-        (Int8, Int16 | Int32 | Int64) | (Int16, Int8 | Int32 | Int64) | (Int32, Int8 | Int16 | Int64) => Conversion::Cast,
+        (Int8, Int16 | Int32 | Int64) | (Int16, Int8 | Int32 | Int64) | (Int32, Int8 | Int16 | Int64) => {
+            Conversion::Cast
+        }
         (UInt8, UInt16 | UInt32 | UInt64 | Int16 | Int32 | Int64) => Conversion::Cast,
         (UInt16, UInt32 | UInt64 | Int32 | Int64) | (UInt32, UInt64 | Int64) => Conversion::Cast,
         (Int8 | Int16 | Int32, Float64) => Conversion::Cast,
         (Float16, Float32 | Float64) | (Float32, Float64) => Conversion::Cast,
         _ if stored.is_integer() => match logical {
-            Decimal128(precision, scale) if whole_digits(*precision, *scale) >= integer_digits(stored) => Conversion::Cast,
+            Decimal128(precision, scale) if whole_digits(*precision, *scale) >= integer_digits(stored) => {
+                Conversion::Cast
+            }
             _ => return None,
         },
         (Decimal128(from, from_scale), Decimal128(to, to_scale)) if grows(*from, *from_scale, *to, *to_scale) => {
@@ -48,11 +52,19 @@ pub(super) fn allowed(stored: &DataType, logical: &DataType) -> Option<Conversio
         }
         (Date32, Timestamp(_, None)) => Conversion::Cast,
         (Timestamp(from, _), Timestamp(to, zone)) if matches!(zone.as_deref(), None | Some("UTC" | "+00:00")) => {
-            if finer(*from, *to) { Conversion::Lossless } else { Conversion::Cast }
+            if finer(*from, *to) {
+                Conversion::Lossless
+            } else {
+                Conversion::Cast
+            }
         }
         (Time32(_), Time64(_)) | (Time32(_), Time32(_)) => Conversion::Lossless,
         (Time64(from), Time64(to)) => {
-            if finer(*from, *to) { Conversion::Lossless } else { Conversion::Cast }
+            if finer(*from, *to) {
+                Conversion::Lossless
+            } else {
+                Conversion::Cast
+            }
         }
         (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View | Binary) => Conversion::Cast,
         (Binary | LargeBinary | BinaryView, Utf8) => Conversion::Text,

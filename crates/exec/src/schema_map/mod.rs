@@ -19,9 +19,9 @@ use lakeserve_common::{Error, ErrorKind, Result};
 use lakeserve_lake::{DataFile, TableSchema};
 use parquet::arrow::ProjectionMask;
 
-pub(crate) use adapter::{Adapter, field_id};
 #[cfg(test)]
 pub(crate) use adapter::mapping_of;
+pub(crate) use adapter::{Adapter, field_id};
 
 use crate::footer::Footer;
 
@@ -62,9 +62,10 @@ impl<'a> FileSchema<'a> {
     /// `Corrupt` when the file stores another type than may become the logical one, or lacks a
     /// column that must have a value.
     pub(crate) fn resolve(&self, index: usize) -> Result<ColumnSource> {
-        let logical = self.table.arrow.fields().get(index).ok_or_else(|| {
-            Error::new(ErrorKind::Internal, format!("column {index} is not in the table's schema"))
-        })?;
+        let logical =
+            self.table.arrow.fields().get(index).ok_or_else(|| {
+                Error::new(ErrorKind::Internal, format!("column {index} is not in the table's schema"))
+            })?;
         let constant = self.file.constants.iter().find(|(column, _)| *column == index).map(|(_, value)| value);
         if let Some(value) = constant
             && self.file.constants_override

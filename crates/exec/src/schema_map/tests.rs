@@ -20,7 +20,8 @@ fn field(name: &str, data_type: DataType, id: Option<i32>) -> Field {
 fn adapted(array: ArrayRef, to: DataType) -> Result<ArrayRef, String> {
     let stored = field("c", array.data_type().clone(), None);
     let logical = field("c", to, None);
-    let adapter = Adapter::between(&stored, &logical, &ColumnMapping::default(), false).map_err(|problem| problem.to_string())?;
+    let adapter =
+        Adapter::between(&stored, &logical, &ColumnMapping::default(), false).map_err(|problem| problem.to_string())?;
     adapter.apply(&array).map_err(|error| error.to_string())
 }
 
@@ -76,7 +77,11 @@ fn digits_are_never_dropped() {
 #[test]
 fn ids_win_over_names_and_a_new_column_of_an_old_name_is_missing() {
     let fields = Fields::from(vec![field("c1", DataType::Int32, Some(1)), field("c2", DataType::Int32, Some(2))]);
-    let mapping = |id: Option<i32>, name: &str| ColumnMapping { field_id: id, physical_name: name.into(), ..ColumnMapping::default() };
+    let mapping = |id: Option<i32>, name: &str| ColumnMapping {
+        field_id: id,
+        physical_name: name.into(),
+        ..ColumnMapping::default()
+    };
     assert_eq!(find(&fields, &mapping(Some(2), "c1"), true), Some(1));
     assert_eq!(find(&fields, &mapping(Some(3), "c2"), true), None);
     // A file without ids, or a table without: by name, then by alias.

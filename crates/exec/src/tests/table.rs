@@ -17,7 +17,9 @@ use lakeserve_common::clock;
 use lakeserve_common::id::SnapshotToken;
 use lakeserve_common::random::Random;
 use lakeserve_lake::deletes::{DeleteSet, PositionDeletes};
-use lakeserve_lake::{ColumnMapping, ColumnStatistics, DataFile, TableFormat, TableSchema, TableSnapshot, TableStatistics};
+use lakeserve_lake::{
+    ColumnMapping, ColumnStatistics, DataFile, TableFormat, TableSchema, TableSnapshot, TableStatistics,
+};
 use lakeserve_storage::{Storage, StorageOptions};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -137,14 +139,19 @@ impl TestTable {
         self.folder.path()
     }
 
-    /// The snapshot with some field changed.
+    /// The snapshot with its files changed.
     pub fn change(&mut self, change: impl FnOnce(&mut Vec<DataFile>)) {
+        self.change_as(self.snapshot.format, change);
+    }
+
+    /// The same, as a table of another format.
+    pub fn change_as(&mut self, format: TableFormat, change: impl FnOnce(&mut Vec<DataFile>)) {
         let old = &self.snapshot;
         let mut files = old.files.to_vec();
         change(&mut files);
         self.snapshot = Arc::new(TableSnapshot {
             location: old.location.clone(),
-            format: old.format,
+            format,
             token: old.token.clone(),
             version: old.version.clone(),
             committed_ms: old.committed_ms,
@@ -166,7 +173,8 @@ impl TestTable {
             let rows = deletes.get(&file.url).cloned();
             Box::pin(async move { Ok(rows) })
         });
-        provider_over(resolve, Arc::clone(&self.snapshot), Arc::clone(&self.context), Arc::clone(&self.counters)).unwrap()
+        provider_over(resolve, Arc::clone(&self.snapshot), Arc::clone(&self.context), Arc::clone(&self.counters))
+            .unwrap()
     }
 
     /// A session with `t` (the provider), `o` (with the hidden ordinal) and the same rows in memory as `m` and `mo`.
@@ -183,7 +191,9 @@ impl TestTable {
         fields.push(Arc::new(Field::new("__lakeserve_row", DataType::UInt64, false)));
         let mut columns = self.live.columns().to_vec();
         columns.push(Arc::new(self.ordinals.clone()));
-        session.register_table("mo", memory(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap())).unwrap();
+        session
+            .register_table("mo", memory(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()))
+            .unwrap();
         session
     }
 }
@@ -237,10 +247,9 @@ fn statistics(
             }
             bounds = Some(match bounds {
                 None => (value.clone(), value),
-                Some((low, high)) => (
-                    if value < low { value.clone() } else { low },
-                    if value > high { value } else { high },
-                ),
+                Some((low, high)) => {
+                    (if value < low { value.clone() } else { low }, if value > high { value } else { high })
+                }
             });
         }
         let bounds = bounds.filter(|_| known);

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray}
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::error::DataFusionError;
 use lakeserve_common::{Error, ErrorKind};
-use lakeserve_lake::ColumnMapping;
+use lakeserve_lake::{ColumnMapping, TableFormat};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use roaring::RoaringTreemap;
 
@@ -87,7 +87,9 @@ async fn counters_say_what_was_skipped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn counts_come_from_the_log_only_where_nothing_is_deleted() {
-    let plan = async |table: &TestTable| run(&table.session(1, 100), "EXPLAIN SELECT count(*) FROM t").await.unwrap().join("\n");
+    let plan = async |table: &TestTable| {
+        run(&table.session(1, 100), "EXPLAIN SELECT count(*) FROM t").await.unwrap().join("\n")
+    };
     let whole = table(vec![number_file(0..20, 50, RoaringTreemap::new())], true);
     assert!(!plan(&whole).await.contains("LakeScan"), "{}", plan(&whole).await);
     let partly = table(vec![number_file(0..20, 50, RoaringTreemap::from_iter([3]))], true);
@@ -145,6 +147,13 @@ async fn the_log_and_the_file_must_agree() {
     other_size.change(|files| files[0].size += 1);
     assert_eq!(refused(&other_size, sql).await.0, ErrorKind::Corrupt);
 
+    // Manifests of Iceberg name wrong sizes; the row count still has to be right.
+    let mut manifest = build();
+    manifest.change_as(TableFormat::Iceberg, |files| files[0].size += 1);
+    assert_eq!(run(&manifest.session(1, 100), sql).await.unwrap(), ["190"]);
+    manifest.change(|files| files[0].row_count = Some(21));
+    assert_eq!(refused(&manifest, sql).await.0, ErrorKind::Corrupt);
+
     let gone = build();
     std::fs::remove_file(gone.folder().join("0000.parquet")).unwrap();
     let (kind, message) = refused(&gone, sql).await;
@@ -155,7 +164,9 @@ async fn the_log_and_the_file_must_agree() {
 #[tokio::test(flavor = "multi_thread")]
 async fn types_that_may_not_change_are_refused_by_name() {
     let text: ArrayRef = Arc::new(StringArray::from(vec!["7"]));
-    let table_of = |stored: ArrayRef, logical: ArrayRef| table(vec![one_column(stored, logical, RoaringTreemap::new(), properties(10))], false);
+    let table_of = |stored: ArrayRef, logical: ArrayRef| {
+        table(vec![one_column(stored, logical, RoaringTreemap::new(), properties(10))], false)
+    };
     let (kind, message) = refused(&table_of(text, numbers(7..8)), "SELECT x FROM t").await;
     assert_eq!(kind, ErrorKind::Corrupt);
     assert!(message.contains("column \"x\" is stored as Utf8, which cannot be read as Int64"), "{message}");
@@ -182,7 +193,9 @@ async fn a_required_column_that_the_file_lacks_is_an_error() {
 async fn flipped_bytes_never_crash() {
     let whole = table(vec![number_file(0..300, 100, RoaringTreemap::new())], true);
     let bytes = std::fs::read(whole.folder().join("0000.parquet")).unwrap();
-    let footer_start = bytes.len() - 8 - usize::try_from(u32::from_le_bytes(bytes[bytes.len() - 8..][..4].try_into().unwrap())).unwrap();
+    let footer_start = bytes.len()
+        - 8
+        - usize::try_from(u32::from_le_bytes(bytes[bytes.len() - 8..][..4].try_into().unwrap())).unwrap();
     let mut refused = 0;
     for position in (0..bytes.len()).filter(|at| *at >= footer_start || at % 37 == 0) {
         let mut broken = bytes.clone();

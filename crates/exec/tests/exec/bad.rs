@@ -35,14 +35,17 @@ async fn broken_files_are_refused_by_name() {
             Err(error) => {
                 if reaction.starts_with("read it") {
                     problems.push(format!("{name}: {error}"));
-                } else if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Feature) || !error.message().contains(&name) {
+                } else if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Feature)
+                    || !error.message().contains(&name)
+                {
                     problems.push(format!("{name}: the error is {}: {error}", error.kind()));
                 }
                 continue;
             }
             Ok(batches) => compare::rows(&batches).len(),
         };
-        let may_read = reaction.starts_with("read it") || reaction.contains("or the ") || reaction.contains("other values");
+        let may_read =
+            reaction.starts_with("read it") || reaction.contains("or the ") || reaction.contains("other values");
         if !may_read {
             problems.push(format!("{name}: {rows} rows instead of an error ({})", case["what"]));
         }
@@ -58,7 +61,9 @@ async fn broken_files_are_refused_by_name() {
         if !right {
             problems.push(format!("{name}: read wrongly ({rows} rows): {}", case["what"]));
         }
-        let control = process.query(&folder.join("parquet/base_good.parquet"), "SELECT count(*), CAST(sum(id) AS BIGINT) FROM t").await;
+        let control = process
+            .query(&folder.join("parquet/base_good.parquet"), "SELECT count(*), CAST(sum(id) AS BIGINT) FROM t")
+            .await;
         assert_eq!(compare::rows(&control.unwrap()), healthy(), "after {name}");
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));

@@ -35,7 +35,12 @@ pub(crate) fn difference(rows: &[Value], expected: &Value) -> Vec<String> {
         }
         let distinct: BTreeSet<String> = values.iter().map(|value| normal(value).to_string()).collect();
         if distinct.len() as u64 != column["distinct"].as_u64().unwrap() {
-            problems.push(format!("{}: {} distinct values instead of {}", column["name"], distinct.len(), column["distinct"]));
+            problems.push(format!(
+                "{}: {} distinct values instead of {}",
+                column["name"],
+                distinct.len(),
+                column["distinct"]
+            ));
         }
         for sample in column["distinct_sample"].as_array().unwrap() {
             if !values.iter().any(|value| equal(&normal(value), &normal(sample))) {
@@ -77,7 +82,9 @@ fn normal(value: &Value) -> Value {
             // One spelling for 1 and 1.0.
             let float = number.as_f64().unwrap();
             match number.as_i64() {
-                None if float.fract() == 0.0 && float.abs() < 9e15 => serde_json::json!(format!("{float:.0}").parse::<i64>().unwrap()),
+                None if float.fract() == 0.0 && float.abs() < 9e15 => {
+                    serde_json::json!(format!("{float:.0}").parse::<i64>().unwrap())
+                }
                 _ => value.clone(),
             }
         }

@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::{Process, compare, conformance};
 
 fn parquet_file(case: &Path) -> PathBuf {
-    let mut found: Vec<PathBuf> = walk(case).into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "parquet")).collect();
+    let mut found: Vec<PathBuf> =
+        walk(case).into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "parquet")).collect();
     assert_eq!(found.len(), 1, "{}", case.display());
     found.remove(0)
 }

@@ -5,6 +5,7 @@
 //! and fail where `CI` is set.
 
 mod bad;
+mod bugs;
 mod compare;
 mod golden;
 
