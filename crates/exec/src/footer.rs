@@ -2,8 +2,8 @@
 //!
 //! Nothing is allocated for a length that the file itself contradicts: the footer lies within the
 //! file, each column chunk lies before the footer, the row groups' rows add up, a flat column has a
-//! value for each row, and the log's row count is the footer's. All else that a damaged footer may
-//! say is met when it is decoded, behind [`guard`].
+//! value for each row. All else that a damaged footer may say is met when it is decoded, behind
+//! [`guard`].
 
 use std::sync::Arc;
 
@@ -93,6 +93,20 @@ impl Footer {
             .sum()
     }
 
+    /// Checks the footer against what the log says of the file.
+    ///
+    /// # Errors
+    /// `Corrupt` when they differ in the number of rows.
+    pub(crate) fn agrees_with(&self, file: &DataFile) -> Result<()> {
+        let rows = self.row_count();
+        match file.row_count {
+            Some(expected) if expected != rows => {
+                Err(damaged(&file.url, format_args!("the table's log says {expected} rows, the file has {rows}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Roughly what it takes in memory.
     pub(crate) fn memory_size(&self) -> usize {
         self.memory_size
@@ -102,7 +116,7 @@ impl Footer {
 /// Reads and checks the footer of a file.
 ///
 /// # Errors
-/// `Corrupt`, naming the file, when the footer is damaged, disagrees with the log, or the file is
+/// `Corrupt`, naming the file, when the footer is damaged or the file is
 /// gone; `Feature` when the file is encrypted or split; storage's errors otherwise.
 pub(crate) async fn load(reader: &DataReader, file: &DataFile) -> Result<Footer> {
     let url = &file.url;
@@ -129,7 +143,7 @@ pub(crate) async fn load(reader: &DataReader, file: &DataFile) -> Result<Footer>
         whole.extend_from_slice(&tail[..end]);
         whole.freeze()
     };
-    decode(file, &bytes, footer_start)
+    decode(url, &bytes, footer_start)
 }
 
 /// The length of the footer, checked against the size of the file.
@@ -150,10 +164,9 @@ fn footer_length(url: &Url, tail: &[u8], size: u64) -> Result<u64> {
     Ok(length)
 }
 
-fn decode(file: &DataFile, bytes: &[u8], footer_start: u64) -> Result<Footer> {
-    let url = &file.url;
+fn decode(url: &Url, bytes: &[u8], footer_start: u64) -> Result<Footer> {
     let metadata = guard(url, || ParquetMetaDataReader::decode_metadata(bytes))?;
-    let first_rows = check(file, &metadata, footer_start)?;
+    let first_rows = check(url, &metadata, footer_start)?;
     let metadata = Arc::new(with_total(metadata, &first_rows));
     let arrow = guard(url, || reader_metadata(&metadata))?;
     let has_field_ids = any_field(arrow.schema().fields(), &|field| field_id(field).is_some());
@@ -163,9 +176,9 @@ fn decode(file: &DataFile, bytes: &[u8], footer_start: u64) -> Result<Footer> {
     Ok(Footer { arrow, has_field_ids, flat_leaves, first_rows, memory_size })
 }
 
-/// Checks what the rest of this crate relies on; yields the first row of each row group.
-fn check(file: &DataFile, metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<u64>> {
-    let url = &file.url;
+/// Checks what the rest of this crate relies on, but for what the log says (a footer is kept over
+/// snapshots, see [`Footer::agrees_with`]); yields the first row of each row group.
+fn check(url: &Url, metadata: &ParquetMetaData, footer_start: u64) -> Result<Vec<u64>> {
     let mut first_rows = vec![0_u64];
     let mut rows = 0_u64;
     for (index, group) in metadata.row_groups().iter().enumerate() {
@@ -178,11 +191,6 @@ fn check(file: &DataFile, metadata: &ParquetMetaData, footer_start: u64) -> Resu
     let declared = metadata.file_metadata().num_rows();
     if declared != 0 && u64::try_from(declared) != Ok(rows) {
         return Err(damaged(url, format_args!("the footer says {declared} rows, its row groups have {rows}")));
-    }
-    if let Some(expected) = file.row_count
-        && expected != rows
-    {
-        return Err(damaged(url, format_args!("the table's log says {expected} rows, the file has {rows}")));
     }
     Ok(first_rows)
 }

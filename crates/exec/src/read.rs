@@ -94,6 +94,7 @@ impl Source {
         };
         let reader = self.context.storage.reader(&key, Arc::clone(&self.counters.reads))?;
         let footer = self.context.footer(&key, &reader, file).await?;
+        footer.agrees_with(file)?;
         if footer.row_count() >> ROW_BITS != 0 {
             let message = format!("data file {}: more than 2^{ROW_BITS} rows are not supported", file.url);
             return Err(Error::new(ErrorKind::Unsupported, message));
