@@ -4,6 +4,8 @@
 //! `shared/conformance` beside the repository). Without it the tests say that they were skipped,
 //! and fail where `CI` is set.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod bad;
 mod bugs;
 mod compare;
