@@ -1,5 +1,6 @@
 //! The kernel's engine over our own store, and the bridge from its threads and errors to ours.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use delta_kernel::{Engine, KernelError, KernelResult};
@@ -16,6 +17,9 @@ use url::Url;
 /// What the kernel takes for the table's root. The scheme makes it sort listings, which not every
 /// store does of itself.
 pub(crate) const TABLE_ROOT: &str = "file:///";
+
+/// Log files that the kernel reads ahead of what it works on.
+const READ_AHEAD: NonZero<usize> = NonZero::<usize>::MIN.saturating_add(31);
 
 /// The two views of one store.
 pub(crate) struct Engines {
@@ -35,7 +39,7 @@ impl Engines {
 /// The kernel's own executor panics on a runtime with one thread, so such a runtime (a test's) gets
 /// the kind that brings its own thread.
 fn engine(store: Arc<dyn ObjectStore>) -> Arc<dyn Engine> {
-    let builder = DefaultEngineBuilder::new(store);
+    let builder = DefaultEngineBuilder::new(store).with_buffer_size(READ_AHEAD);
     match Handle::try_current() {
         Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {
             Arc::new(builder.with_task_executor(Arc::new(TokioMultiThreadExecutor::new(handle))).build())

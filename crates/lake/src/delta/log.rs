@@ -16,6 +16,13 @@ pub(crate) struct CommitStamp {
     etag: Option<String>,
 }
 
+impl CommitStamp {
+    /// Whether the file has no bytes, which no complete commit has.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.size == 0
+    }
+}
+
 impl From<&ObjectMeta> for CommitStamp {
     fn from(object: &ObjectMeta) -> Self {
         let modified_ms = object.last_modified.timestamp_millis();
@@ -38,7 +45,8 @@ fn log_folder(place: &StoreLocation) -> Path {
     place.path.clone().join("_delta_log")
 }
 
-fn commit_name(version: u64) -> String {
+/// The name of a version's commit file.
+pub(crate) fn commit_name(version: u64) -> String {
     format!("{version:020}.json")
 }
 

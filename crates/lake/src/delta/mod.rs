@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use delta_kernel::Version;
-use delta_kernel::history_manager::error::LogHistoryError;
+use delta_kernel::history_manager::error::{LogHistoryError, NearestTimestamp};
 use delta_kernel::history_manager::{HistoryCommitType, latest_version_as_of};
 use delta_kernel::snapshot::{Snapshot, SnapshotRef};
 use delta_kernel::{Engine, KernelError};
@@ -128,13 +128,16 @@ impl DeltaReader {
         // The stamp is read before the files: should the commit be replaced in between, the next
         // refresh sees another stamp and builds anew.
         let stamp = log::stamp(&self.place, self.location(), kernel.version()).await?;
-        let table = self.build(Arc::clone(&kernel), base).await?;
+        if stamp.as_ref().is_some_and(CommitStamp::is_empty) {
+            let name = log::commit_name(kernel.version());
+            let message = format!("Delta table {}: _delta_log/{name} is empty, half written", self.location());
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+        let mut table = self.build(Arc::clone(&kernel), base).await?;
         let mut latest = self.latest.lock().await;
         // Another caller may have been first; what is equal stays the same `Arc`.
-        if let Some(known) = latest.as_ref()
-            && known.table.token == table.token
-        {
-            return Ok(Arc::clone(&known.table));
+        if let Some(known) = latest.as_ref().filter(|known| known.table.token == table.token) {
+            table = Arc::clone(&known.table);
         }
         *latest = Some(Latest { kernel, stamp, table: Arc::clone(&table), steps });
         Ok(table)
@@ -182,9 +185,14 @@ impl DeltaReader {
                 Ok(commit) => Ok(commit.version),
                 Err(KernelError::LogHistory(error)) => match *error {
                     LogHistoryError::TimestampOutOfRange { nearest_timestamp, .. } => {
-                        let message =
-                            format!("{location} has no version at or before {ms} ms; nearest: {nearest_timestamp:?}");
-                        Err(Error::new(ErrorKind::NoSuchTable, message))
+                        let message = format!("{location} has no version at or before {ms} ms");
+                        let error = Error::new(ErrorKind::NoSuchTable, message);
+                        Err(match nearest_timestamp {
+                            NearestTimestamp::Earliest(first) => {
+                                error.with_hint(format!("the first one is of {first} ms"))
+                            }
+                            _ => error,
+                        })
                     }
                     other => Err(Error::new(ErrorKind::NoSuchTable, format!("{location}: {other}"))),
                 },

@@ -348,6 +348,98 @@ async fn time_travel_by_version_and_by_time() {
     }
 }
 
+/// A table with a deletion vector, its log changed by `edit`.
+fn with_vector(material: &Path, folder: &Path, edit: impl Fn(String) -> String) -> PathBuf {
+    let path = folder.join("t");
+    copy(&table_below(&material.join("bugs_data/R08")), &path);
+    for version in 0..3_u64 {
+        let commit = path.join("_delta_log").join(format!("{version:020}.json"));
+        std::fs::write(&commit, edit(std::fs::read_to_string(&commit).unwrap())).unwrap();
+    }
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletion_vectors_by_absolute_path_are_read_and_false_ones_refused() {
+    let Some(material) = material("deletion vectors changed by hand") else { return };
+    let absolute = |url: &str| {
+        let inside = format!("\"storageType\":\"p\",\"pathOrInlineDv\":\"{url}\"");
+        move |text: String| text.replace("\"storageType\":\"u\",\"pathOrInlineDv\":\"vBn[lx{q8@P<9BNH/isA\"", &inside)
+    };
+    let deleted = async |path: &Path| {
+        let (table, snapshot) = state(path, &SnapshotChoice::Latest).await?;
+        let rows = table.deleted_rows(&snapshot.files[0]).await?;
+        Ok::<_, lakeserve_common::Error>(rows.map_or_else(Vec::new, |rows| rows.iter().collect()))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let vector = folder.path().join("t/deletion_vector_61d16c75-6994-46b7-a15b-8b538852e50e.bin");
+    let path = with_vector(&material, folder.path(), absolute(&format!("file://{}", vector.display())));
+    assert_eq!(deleted(&path).await.unwrap(), [0, 9]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = with_vector(&material, folder.path(), absolute("file:///etc/hostname"));
+    assert!(deleted(&path).await.unwrap_err().message().contains("outside"));
+
+    let folder = tempfile::tempdir().unwrap();
+    let count = |text: String| text.replace("\"cardinality\":2", "\"cardinality\":3");
+    let error = deleted(&with_vector(&material, folder.path(), count)).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Corrupt && error.message().contains("holds 2 rows"), "{error}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let rows = |text: String| text.replace("\\\"numRecords\\\":10", "\\\"numRecords\\\":9");
+    let error = deleted(&with_vector(&material, folder.path(), rows)).await.unwrap_err();
+    assert!(error.message().contains("deletes row 9"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_known_is_refused_by_name() {
+    let Some(material) = material("unknown Delta features") else { return };
+    let features = |names: &str| {
+        let names = names.to_owned();
+        move |text: String| {
+            text.replace("\"readerFeatures\":[\"deletionVectors\"],\"writerFeatures\":[\"deletionVectors\"]", &names)
+        }
+    };
+    let both = |name: &str| format!("\"readerFeatures\":[\"{name}\"],\"writerFeatures\":[\"{name}\"]");
+    for feature in ["brandNewThing", "catalogManaged", "geospatial"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = with_vector(&material, folder.path(), features(&both(feature)));
+        let error = state(&path, &SnapshotChoice::Latest).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Feature, "{feature}: {error}");
+        assert!(error.message().to_lowercase().contains(&feature.to_lowercase()), "{feature}: {error}");
+    }
+    // A variant feature alone harms nothing; a column of that type cannot be served.
+    let variant = features(&both("variantType"));
+    let folder = tempfile::tempdir().unwrap();
+    state(&with_vector(&material, folder.path(), &variant), &SnapshotChoice::Latest).await.unwrap();
+    let column = |text: String| variant(text).replace("\\\"type\\\":\\\"integer\\\"", "\\\"type\\\":\\\"variant\\\"");
+    let folder = tempfile::tempdir().unwrap();
+    let error = state(&with_vector(&material, folder.path(), column), &SnapshotChoice::Latest).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Feature && error.message().contains("'value' has type variant"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_half_written_commit_is_an_error_and_the_last_state_stays() {
+    let Some(material) = material("half-written Delta commits") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    copy(&material.join(SIMPLE), &path);
+    let (table, good) = state(&path, &SnapshotChoice::Latest).await.unwrap();
+    let commit = path.join("_delta_log/00000000000000000011.json");
+    let whole = std::fs::read_to_string(path.join("_delta_log/00000000000000000010.json")).unwrap();
+    let add = whole.find("{\"add\"").unwrap();
+    for cut in [0, add / 2, add + (whole.len() - add) / 2] {
+        std::fs::write(&commit, &whole[..cut]).unwrap();
+        for result in [table.refresh(&good).await, state(&path, &SnapshotChoice::Latest).await.map(|(_, s)| s)] {
+            let error = result.map(|snapshot| snapshot.version.clone()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "cut at {cut}: {error}");
+            assert!(error.to_string().contains("00000000000000000011.json"), "cut at {cut}: {error}");
+        }
+    }
+    std::fs::remove_file(&commit).unwrap();
+    assert!(Arc::ptr_eq(&good, &table.refresh(&good).await.unwrap()));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_of_tables_is_no_table_and_a_table_may_be_called_like_a_file() {
     let Some(material) = material("delta detection") else { return };
