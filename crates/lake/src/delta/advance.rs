@@ -1,4 +1,4 @@
-//! From the files of one version to those of a later one, by reading only the commits between.
+//! From the files of one version to those of a newer one, by reading only the commits between.
 
 use std::collections::HashSet;
 use std::sync::Arc;
