@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::TableReference;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan, Statement as PlanStatement};
@@ -14,13 +15,14 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use lakeserve_common::{Error, ErrorKind, Result};
 use lakeserve_lake::{TableFormat, TableOptions};
 use lakeserve_query::dialect::Statement;
-use lakeserve_query::error::{from_datafusion, to_datafusion};
+use lakeserve_query::error::{from_datafusion, no_such_table, to_datafusion};
+use lakeserve_query::session::DEFAULT_SCHEMA;
 use lakeserve_storage::Storage;
 
 use super::EngineInner;
 use super::local::{Local, View};
 use super::scope::read_only;
-use super::tables::ServedTable;
+use super::tables::{ServedTable, pick};
 
 /// What is needed to run such a statement.
 pub(crate) struct Context<'a> {
@@ -90,6 +92,8 @@ impl Context<'_> {
                 self.check(&table.input)?;
                 self.through_datafusion(ddl).await
             }
+            DdlStatement::DropTable(drop) if is_default(&drop.name) => self.drop(&drop.name, drop.if_exists, false),
+            DdlStatement::DropView(drop) if is_default(&drop.name) => self.drop(&drop.name, drop.if_exists, true),
             DdlStatement::DropTable(_)
             | DdlStatement::DropView(_)
             | DdlStatement::CreateCatalogSchema(_)
@@ -102,6 +106,19 @@ impl Context<'_> {
         let context = SessionContext::new_with_state(SessionState::clone(self.state));
         let done = context.execute_logical_plan(LogicalPlan::Ddl(ddl)).await;
         done.map(drop).map_err(from_datafusion)
+    }
+
+    fn drop(&self, reference: &TableReference, if_exists: bool, view: bool) -> Result<()> {
+        let written = reference.table();
+        let names = self.local.names();
+        let found =
+            if self.local.contains(written) { Some(written) } else { pick(written, names.iter().map(String::as_str))? };
+        match found.filter(|name| self.local.view(name).is_some() == view) {
+            Some(name) => self.local.drop_name(name).map(drop).map_err(from_datafusion),
+            None if self.engine.tables.contains(written) => Err(read_only(written)),
+            None if if_exists => Ok(()),
+            None => Err(no_such_table(written, names.iter().map(String::as_str))),
+        }
     }
 
     fn create_view(&self, name: &str, or_replace: bool) -> Result<()> {
@@ -172,6 +189,11 @@ impl Context<'_> {
         self.local.put_external(table);
         Ok(())
     }
+}
+
+/// Whether a name lies in the default schema.
+fn is_default(name: &TableReference) -> bool {
+    name.schema().is_none_or(|schema| schema == DEFAULT_SCHEMA)
 }
 
 fn unsupported(what: &str) -> Error {

@@ -13,6 +13,7 @@
 mod admission;
 pub mod answer;
 mod compute;
+mod coop;
 mod ddl;
 mod deadline;
 mod local;
@@ -130,7 +131,7 @@ impl Engine {
         let EngineParts { storage, scan, clock, random, registry } = parts;
         let metrics = EngineMetrics::new(&registry)?;
         let refresher = Refresher::new(storage, Arc::clone(&clock), Arc::clone(&random), metrics.clone(), &options);
-        let base = context_with_runtime(&options.session, runtime(&options.session)?)?.state();
+        let base = coop::install(context_with_runtime(&options.session, runtime(&options.session)?)?.state());
         let admission = Admission::new(options.concurrency(), options.max_queued_queries, &metrics);
         let compute = Compute::start(options.threads())?;
         Ok(Self(Arc::new(EngineInner {

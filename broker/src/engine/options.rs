@@ -31,7 +31,7 @@ pub struct EngineOptions {
     pub max_result_bytes: ByteSize,
     /// Bytes that one statement's text may have. Default 4MiB.
     pub max_statement_bytes: ByteSize,
-    /// Threads that plan and run queries; 0 means one per core. Default 0.
+    /// Threads that plan and run queries; 0 means one per core, but at least four. Default 0.
     pub compute_threads: usize,
     /// How statements are planned and run: time zone, batches, memory and spill budget.
     pub session: SessionOptions,
@@ -61,7 +61,7 @@ impl EngineOptions {
     #[must_use]
     pub fn threads(&self) -> usize {
         match self.compute_threads {
-            0 => cores(),
+            0 => cores().max(LEAST_THREADS),
             threads => threads,
         }
     }
@@ -75,6 +75,9 @@ impl EngineOptions {
         }
     }
 }
+
+/// With fewer threads, a few long steps of one query would hold up all others.
+const LEAST_THREADS: usize = 4;
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

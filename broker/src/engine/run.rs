@@ -56,21 +56,27 @@ struct Output {
     batches: mpsc::Sender<Message>,
 }
 
-/// Counts how a query ended; one that is simply dropped was cancelled by its client.
-struct Outcome<'a> {
-    metrics: &'a EngineMetrics,
-    label: &'static str,
+/// Counts how a query ended, once and before its client can know; one that is simply dropped was
+/// cancelled by its client.
+struct Outcome<'a>(Option<&'a EngineMetrics>);
+
+impl Outcome<'_> {
+    fn is(&mut self, label: &'static str) {
+        if let Some(metrics) = self.0.take() {
+            metrics.queries.with_label_values(&[label]).inc();
+        }
+    }
 }
 
 impl Drop for Outcome<'_> {
     fn drop(&mut self) {
-        self.metrics.queries.with_label_values(&[self.label]).inc();
+        self.is(ErrorKind::Cancelled.as_str());
     }
 }
 
 /// Runs the query to its end, whatever that is.
 pub(crate) async fn run(job: Job, header: oneshot::Sender<Result<Header>>, batches: mpsc::Sender<Message>) {
-    let mut outcome = Outcome { metrics: &job.engine.metrics, label: ErrorKind::Cancelled.as_str() };
+    let mut outcome = Outcome(Some(&job.engine.metrics));
     let mut output = Output { header: Some(header), batches };
     let work = AssertUnwindSafe(Box::pin(steps(&job, &mut output))).catch_unwind();
     let result = tokio::select! {
@@ -81,11 +87,11 @@ pub(crate) async fn run(job: Job, header: oneshot::Sender<Result<Header>>, batch
     };
     match result {
         Ok(()) => {
-            outcome.label = "ok";
+            outcome.is("ok");
             let _ = output.batches.send(Message::End).await;
         }
         Err(error) => {
-            outcome.label = error.kind().as_str();
+            outcome.is(error.kind().as_str());
             log(&job, &error);
             output.fail(error).await;
         }

@@ -12,7 +12,7 @@ async fn statements_that_are_wrong_say_what_is_wrong() {
     let broker = Broker::start().await;
     for (sql, status, kind, named) in [
         ("SELEC 1", 400, "parse", "SELEC"),
-        ("", 400, "parse", "no statement"),
+        ("", 400, "parse", "empty"),
         ("SELECT 1; SELECT 2", 400, "unsupported", "2 statements"),
         ("SELECT * FROM numberz", 404, "no_such_table", "numberz"),
         ("SELECT idd FROM numbers", 404, "no_such_column", "idd"),

@@ -41,10 +41,12 @@ async fn a_file_that_vanished_or_was_replaced_costs_one_retry() {
     std::fs::remove_file(broker.path("numbers/part-1.parquet")).unwrap();
     assert_eq!(broker.rows("SELECT count(*), sum(id) FROM numbers WHERE name <> ''").await, json!([[2000, 2_999_000]]));
     // Replaced in place: another size, another content.
-    write(&broker.path("orders/a.parquet"), &numbers(0..10));
-    assert_eq!(broker.rows("SELECT count(*), sum(id) FROM orders").await, json!([[10, 45]]));
+    write(&broker.path("swapped/a.parquet"), &numbers(0..1000));
+    broker.add("swapped", "swapped").await;
+    write(&broker.path("swapped/a.parquet"), &numbers(0..10));
+    assert_eq!(broker.rows("SELECT count(*), sum(id) FROM swapped WHERE name <> ''").await, json!([[10, 45]]));
     let metrics = broker.get("/metrics").await.text().await.unwrap();
-    assert!(metrics.contains("lakeserve_query_retries_total"), "{metrics}");
+    assert!(metrics.contains("lakeserve_query_retries_total 2"), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
