@@ -28,7 +28,6 @@ pub mod settings;
 pub mod tables;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::execution::session_state::SessionState;
 use lakeserve_common::clock::Clock;
@@ -308,12 +307,6 @@ impl Engine {
     #[must_use]
     pub fn fresh_id(&self) -> lakeserve_common::id::QueryId {
         lakeserve_common::id::QueryId::generate(self.0.clock.now_ms(), &self.0.random)
-    }
-
-    /// The timeout of a query that does not ask for one.
-    #[must_use]
-    pub fn query_timeout(&self) -> Duration {
-        self.0.options.query_timeout.0
     }
 }
 

@@ -85,16 +85,23 @@ pub(crate) async fn run(job: Job, header: oneshot::Sender<Result<Header>>, batch
         error = job.deadline.passed() => Err(error),
         result = work => result.unwrap_or_else(|panic| Err(internal_panic(&*panic))),
     };
-    match result {
+    let last = match result {
         Ok(()) => {
             outcome.is("ok");
-            let _ = output.batches.send(Message::End).await;
+            Message::End
         }
         Err(error) => {
             outcome.is(error.kind().as_str());
             log(&job, &error);
-            output.fail(error).await;
+            Message::Failed(error)
         }
+    };
+    // A client that has stopped reading must not keep the query in the list. It is told the deadline
+    // or the cancellation by the receiving half, should it ever read on.
+    tokio::select! {
+        () = output.finish(last) => {}
+        _ = job.listed.query.cancelled() => {}
+        _ = job.deadline.passed() => {}
     }
 }
 
@@ -118,10 +125,10 @@ impl Output {
         }
     }
 
-    async fn fail(&mut self, error: Error) {
-        match self.header.take() {
-            Some(sender) => drop(sender.send(Err(error))),
-            None => drop(self.batches.send(Message::Failed(error)).await),
+    async fn finish(&mut self, last: Message) {
+        match (self.header.take(), last) {
+            (Some(sender), Message::Failed(error)) => drop(sender.send(Err(error))),
+            (_, last) => drop(self.batches.send(last).await),
         }
     }
 }

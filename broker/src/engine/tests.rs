@@ -1,6 +1,7 @@
 //! What cannot be brought about from outside.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::datatypes::DataType;
 use datafusion::error::Result as PlanResult;

@@ -1,5 +1,7 @@
 //! Deadlines, cancellation, capacity and the size of results.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use lakeserve_broker::{EngineOptions, HttpOptions};
@@ -128,4 +130,28 @@ async fn a_query_that_needs_too_much_memory_is_refused() {
     let (status, error) = broker.error(sql).await;
     assert_eq!((status, &error["kind"]), (400, &json!("resource")), "{error}");
     assert_eq!(broker.rows("SELECT count(*) FROM numbers").await, json!([[3000]]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_slowly_holds_nothing_beyond_its_deadline() {
+    let options = EngineOptions { max_concurrent_queries: 1, ..engine_options() };
+    let broker = Broker::start_with(options, HttpOptions::default()).await;
+    let address = broker.url.strip_prefix("http://").unwrap().to_owned();
+    let sql = "SELECT a.name, b.name FROM numbers a CROSS JOIN numbers b";
+    let body = json!({"sql": sql, "timeout_ms": 2000}).to_string();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    write!(stream, "POST /v1/query HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut first = [0; 4096];
+    stream.read_exact(&mut first).unwrap();
+    assert!(first.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&first));
+    // It has stopped reading. Its slot comes free at its deadline and the next query is answered.
+    assert_eq!(broker.rows("SELECT count(*) FROM numbers").await, json!([[3000]]));
+    broker.until("the end of the query", |engine| engine.running().is_empty()).await;
+    let rest = spawn::spawn_blocking("read", move || {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        rest
+    });
+    let rest = rest.await.unwrap();
+    assert!(!rest.ends_with(b"0\r\n\r\n"), "an answer that was broken off must not look whole");
 }
