@@ -3,7 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -203,18 +203,23 @@ pub(crate) enum Message {
 }
 
 /// Ends the task of a query when the answer is dropped.
-pub(crate) struct AbortOnDrop(pub(crate) tokio::task::JoinHandle<()>);
+pub(crate) struct AbortOnDrop {
+    pub(crate) task: tokio::task::JoinHandle<()>,
+    /// Set for those parts of the query that do not notice an abort.
+    pub(crate) abandoned: Arc<AtomicBool>,
+}
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        self.0.abort();
+        self.abandoned.store(true, Ordering::Relaxed);
+        self.task.abort();
     }
 }
 
 impl AbortOnDrop {
     /// The error of a task that ended without saying so: it panicked.
     pub(crate) async fn fault(&mut self) -> Error {
-        match (&mut self.0).await {
+        match (&mut self.task).await {
             Err(error) if error.is_panic() => internal_panic(&*error.into_panic()),
             Ok(()) | Err(_) => Error::new(ErrorKind::Internal, "the query ended without an answer"),
         }

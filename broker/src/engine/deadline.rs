@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lakeserve_common::clock::Clock;
 use lakeserve_common::units::Span;
-use lakeserve_common::{Error, ErrorKind};
+use lakeserve_common::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -25,6 +25,18 @@ impl Deadline {
     /// Moves it to `timeout` after the query came.
     pub(crate) fn set(&self, timeout: Duration) {
         self.timeout.send_replace(timeout);
+    }
+
+    /// The error for the client if it has passed.
+    ///
+    /// # Errors
+    /// `Deadline` when it has.
+    pub(crate) fn check(&self, clock: &dyn Clock) -> Result<()> {
+        let timeout = *self.timeout.borrow();
+        match Instant::from_std(clock.instant()) < self.started + timeout {
+            true => Ok(()),
+            false => Err(exceeded(timeout)),
+        }
     }
 
     /// Waits until it has passed; the error for the client.

@@ -11,6 +11,7 @@
 //! query's error and nobody else's.
 
 mod admission;
+mod alive;
 pub mod answer;
 mod compute;
 mod coop;

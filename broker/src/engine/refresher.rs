@@ -174,9 +174,14 @@ impl Refresher {
         }
     }
 
-    /// Removes the metrics of a table that is no longer served.
+    /// Removes the metrics of a table that is no longer served, and answers those who still wait for
+    /// its first state.
     fn forget(&self, table: &ServedTable) {
         let name = table.name();
+        if matches!(table.state(), TableState::Opening) {
+            let removed = Error::new(ErrorKind::NoSuchTable, "it is no longer served");
+            table.set(TableState::Failed(Arc::new(removed)));
+        }
         for state in STATES {
             let _ = self.metrics.table_up.remove_label_values(&[name, state]);
         }

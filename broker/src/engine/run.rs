@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ use lakeserve_query::error::from_datafusion;
 use tokio::sync::{mpsc, oneshot};
 
 use super::EngineInner;
+use super::alive::Alive;
 use super::answer::{Figures, Message, SnapshotUse, internal_panic};
 use super::ddl;
 use super::deadline::Deadline;
@@ -40,6 +42,7 @@ pub(crate) struct Job {
     pub(crate) request: QueryRequest,
     pub(crate) listed: Listed,
     pub(crate) deadline: Arc<Deadline>,
+    pub(crate) abandoned: Arc<AtomicBool>,
 }
 
 /// What is known before the first row.
@@ -99,6 +102,7 @@ pub(crate) async fn run(job: Job, header: oneshot::Sender<Result<Header>>, batch
     // A client that has stopped reading must not keep the query in the list. It is told the deadline
     // or the cancellation by the receiving half, should it ever read on.
     tokio::select! {
+        biased;
         () = output.finish(last) => {}
         _ = job.listed.query.cancelled() => {}
         _ = job.deadline.passed() => {}
@@ -255,6 +259,7 @@ async fn start_pinned(job: &Job, statement: &Statement, settings: &Settings, sha
     let mut started = match context.run(plan).await? {
         ddl::Done::Rows(plan) => {
             let physical = state.create_physical_plan(&plan).await.map_err(from_datafusion)?;
+            let physical = job.alive().watch(physical)?;
             let rows = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
             let schema = rows.schema();
             let planned = job.engine.clock.instant();
@@ -312,6 +317,11 @@ impl Limits {
 }
 
 impl Job {
+    fn alive(&self) -> Arc<Alive> {
+        let (query, deadline) = (Arc::clone(&self.listed.query), Arc::clone(&self.deadline));
+        Alive::new(Arc::clone(&self.abandoned), query, deadline, Arc::clone(&self.engine.clock))
+    }
+
     /// The settings that hold for this query: the session's, then the request's, then the text's own.
     fn settings(&self, script: &[(String, String)]) -> Result<Settings> {
         let mut settings = self.session_settings.lock().unwrap_or_else(PoisonError::into_inner).clone();

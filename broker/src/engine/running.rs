@@ -32,6 +32,15 @@ impl RunningQuery {
     /// Waits until somebody cancels the query and returns the error for its client.
     pub(crate) async fn cancelled(&self) -> Error {
         self.cancelled.cancelled().await;
+        self.error()
+    }
+
+    /// The error for the query's client if somebody has cancelled it.
+    pub(crate) fn cancellation(&self) -> Option<Error> {
+        self.cancelled.is_cancelled().then(|| self.error())
+    }
+
+    fn error(&self) -> Error {
         match self.reason.get().copied().unwrap_or(ErrorKind::Cancelled) {
             ErrorKind::Draining => {
                 Error::new(ErrorKind::Draining, "the broker shuts down and the query did not end in time")

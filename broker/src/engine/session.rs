@@ -87,11 +87,13 @@ impl Session {
             request,
             listed,
             deadline: Arc::clone(&deadline),
+            abandoned: Arc::default(),
         };
+        let abandoned = Arc::clone(&job.abandoned);
         let (header_sender, header) = oneshot::channel();
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
         let task = engine.compute.spawn("query", run(job, header_sender, sender));
-        let mut task = AbortOnDrop(task);
+        let mut task = AbortOnDrop { task, abandoned };
         // The compute threads watch these too, but only where a query lets them.
         let watch = async move {
             tokio::select! {

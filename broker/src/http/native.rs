@@ -12,6 +12,7 @@ use lakeserve_common::{Error, ErrorKind, Result};
 use lakeserve_lake::SnapshotChoice;
 use lakeserve_query::params::Params;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::encode::{ArrowStream, NativeJson, QUERY_ID, insert};
@@ -33,15 +34,7 @@ struct NativeRequest<'a> {
     timeout_ms: Option<u64>,
     /// Table → version (a number), timestamp, branch or tag (a text).
     #[serde(default)]
-    snapshot: Option<BTreeMap<String, Chosen>>,
-}
-
-/// Which state of a table: a version, or a text.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Chosen {
-    Version(i64),
-    Text(String),
+    snapshot: Option<BTreeMap<String, Value>>,
 }
 
 pub(super) async fn query(State(app): State<App>, request: Request<axum::body::Body>) -> Response {
@@ -92,24 +85,37 @@ fn parse(bytes: &[u8]) -> Result<QueryRequest> {
         timeout => timeout.map(Duration::from_millis),
     };
     let chosen = request.snapshot.unwrap_or_default().into_iter();
-    let snapshot = chosen.map(|(table, state)| (table, choice(state))).collect();
+    let snapshot = chosen.map(|(table, state)| {
+        let choice = choice(&table, state)?;
+        Ok((table, choice))
+    });
+    let snapshot = snapshot.collect::<Result<_>>()?;
     Ok(QueryRequest { sql: request.sql, params, timeout, snapshot, ..QueryRequest::default() })
 }
 
 /// A number, or a text of digits, is a version; a text that reads as a date or timestamp (UTC unless
 /// it says otherwise) is a time; any other text is a branch or tag.
-fn choice(state: Chosen) -> SnapshotChoice {
-    let text = match state {
-        Chosen::Version(version) => return SnapshotChoice::Version(version),
-        Chosen::Text(text) => text,
+fn choice(table: &str, state: Value) -> Result<SnapshotChoice> {
+    let text = match &state {
+        Value::String(text) => text,
+        Value::Number(number) => match number.as_i64() {
+            Some(version) => return Ok(SnapshotChoice::Version(version)),
+            None => return Err(no_choice(table, &state)),
+        },
+        other => return Err(no_choice(table, other)),
     };
     if let Ok(version) = text.parse() {
-        return SnapshotChoice::Version(version);
+        return Ok(SnapshotChoice::Version(version));
     }
-    match string_to_timestamp_nanos(&text) {
+    Ok(match string_to_timestamp_nanos(text) {
         Ok(nanos) => SnapshotChoice::Timestamp(nanos.div_euclid(1_000_000)),
-        Err(_) => SnapshotChoice::Reference(text),
-    }
+        Err(_) => SnapshotChoice::Reference(text.clone()),
+    })
+}
+
+fn no_choice(table: &str, state: &Value) -> Error {
+    Error::new(ErrorKind::Option, format!("snapshot of table {table} cannot be {state}"))
+        .with_hint("it takes a version, a timestamp, or the name of a branch or tag")
 }
 
 fn wants_arrow(headers: &HeaderMap) -> bool {
@@ -133,7 +139,7 @@ mod tests {
             (r#""1970-01-02""#, SnapshotChoice::Timestamp(86_400_000)),
             (r#""main""#, SnapshotChoice::Reference("main".into())),
         ] {
-            assert_eq!(choice(serde_json::from_str(json).unwrap()), expected, "{json}");
+            assert_eq!(choice("t", serde_json::from_str(json).unwrap()).unwrap(), expected, "{json}");
         }
     }
 
@@ -147,6 +153,8 @@ mod tests {
             (r#"{"params":[]}"#, "sql"),
             (r#"{"sql":"SELECT 1","timeout_ms":0}"#, "timeout_ms"),
             (r#"{"sql":"SELECT 1","params":3}"#, "params"),
+            (r#"{"sql":"SELECT 1","snapshot":{"t":1.5}}"#, "1.5"),
+            (r#"{"sql":"SELECT 1","snapshot":{"t":{}}}"#, "{}"),
         ] {
             let error = parse(body.as_bytes()).unwrap_err();
             assert_eq!(errors::status(error.kind()), http::StatusCode::BAD_REQUEST, "{body}");

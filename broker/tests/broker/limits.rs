@@ -50,6 +50,20 @@ async fn a_client_that_goes_away_ends_its_query() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_finds_nothing_ends_too() {
+    let broker = Broker::start().await;
+    let filtered = "SELECT count(*) FROM (SELECT a.id * 3000 + b.id AS x FROM numbers a CROSS JOIN numbers b) l";
+    for join in ["numbers r ON l.x * r.id < -1", "numbers r ON l.x % 2 = r.id % 2 AND l.x * r.id < -1"] {
+        let body = json!({"sql": format!("{filtered} JOIN {join}"), "timeout_ms": 1000});
+        let started = now();
+        let (status, error) = broker.request_error(&body).await;
+        assert_eq!((status, &error["kind"]), (504, &json!("deadline")), "{error}");
+        broker.until("the end of the query", |engine| engine.running().is_empty()).await;
+        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_query_is_listed_and_cancelled_by_id() {
     let broker = Broker::start().await;
     for client_id in [false, true] {
