@@ -13,7 +13,7 @@ use super::manifest::{self, Content, Entry, ManifestError, ManifestFile, Partiti
 use super::metadata::{Chosen, PartitionSpec, Snapshot, TableMetadata};
 use super::scalar::{self, Scalar};
 use super::schema::{self, Schema, Type};
-use super::{sizes, statistics};
+use super::statistics;
 use crate::snapshot::{DataFile, TableFormat, TableSchema, TableSnapshot};
 use crate::token::snapshot_token;
 
@@ -121,7 +121,7 @@ async fn load(files: &TableFiles, cache: &ManifestCache, manifest: ManifestFile)
             manifest::parse_manifest(&bytes, &manifest).map_err(|error| damaged(&about.0, MANIFEST, &about.1, &error))
         };
         let (entries, bytes) = files.decode(MANIFEST, &name, parse).await?;
-        Ok(Arc::new(Manifest { entries: sizes::correct(files, entries).await, bytes }))
+        Ok(Arc::new(Manifest { entries, bytes }))
     };
     cache.0.try_get_with(key, load).await.map_err(|error| shared(&error))
 }

@@ -5,8 +5,7 @@
 //! paths, files    spelled paths to URLs, reading      schema     columns, mapping, defaults
 //! avro, manifest  manifest lists and manifests        scalar     single values to arrow
 //! delete_index    which deletes apply to which file   statistics bounds and counts, typed
-//! position_deletes  deleted row ordinals              sizes      recorded file sizes, checked
-//! build           all of it to a snapshot
+//! position_deletes  deleted row ordinals              build      all of it to a snapshot
 //! ```
 //!
 //! Metadata is decoded here rather than by the `iceberg` crate, whose reader needs manifest headers
@@ -24,7 +23,6 @@ mod paths;
 mod position_deletes;
 mod scalar;
 mod schema;
-mod sizes;
 mod statistics;
 
 use std::sync::Arc;
