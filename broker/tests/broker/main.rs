@@ -11,3 +11,4 @@ mod pinot;
 mod sessions;
 mod support;
 mod tables;
+mod versions;

@@ -28,9 +28,9 @@ pub struct Broker {
     pub server: JoinHandle<std::io::Result<()>>,
 }
 
-/// Tables are refreshed only when a test says so.
+/// Tables are refreshed only when a test says so; builds without optimisation on busy machines have time.
 pub fn engine_options() -> EngineOptions {
-    EngineOptions { refresh_interval: Span::secs(3600), ..EngineOptions::default() }
+    EngineOptions { refresh_interval: Span::secs(3600), query_timeout: Span::secs(300), ..EngineOptions::default() }
 }
 
 pub fn engine(options: EngineOptions) -> Engine {
