@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use lakeserve_broker::{EngineOptions, HttpOptions};
+use lakeserve_broker::{Engine, EngineOptions, HttpOptions};
 use lakeserve_common::spawn;
 use lakeserve_common::units::ByteSize;
 use serde_json::{Value, json};
@@ -88,33 +88,26 @@ async fn a_query_is_listed_and_cancelled_by_id() {
     assert_eq!(unknown.status().as_u16(), 404);
 }
 
+fn gauge(engine: &Engine, name: &str) -> f64 {
+    let families = engine.gather_metrics();
+    let family = families.iter().find(|family| family.name() == name).unwrap();
+    family.get_metric()[0].get_gauge().get_value()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn beyond_capacity_queries_are_turned_away_at_once() {
     let options = EngineOptions { max_concurrent_queries: 1, max_queued_queries: 0, ..engine_options() };
     let broker = Broker::start_with(options, HttpOptions::default()).await;
     let request = broker.client.post(format!("{}/v1/query", broker.url)).body(json!({ "sql": ENDLESS }).to_string());
     let first = spawn::spawn("client", request.send());
-    let mut refused = None;
-    for _ in 0..200 {
-        let response = broker.post("/v1/query", &json!({"sql": "SELECT 1"})).await;
-        if response.status().as_u16() == 503 {
-            refused = Some(response);
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let refused = refused.expect("the slot is taken");
+    broker.until("the slot is taken", |engine| gauge(engine, "lakeserve_query_running") == 1.0).await;
+    let refused = broker.post("/v1/query", &json!({"sql": "SELECT 1"})).await;
+    assert_eq!(refused.status().as_u16(), 503);
     assert_eq!(refused.headers()["retry-after"], "1");
     assert_eq!(refused.json::<Value>().await.unwrap()["error"]["kind"], "capacity");
     first.abort();
-    broker.until("the end of the query", |engine| engine.running().is_empty()).await;
-    for _ in 0..100 {
-        if broker.post("/v1/query", &json!({"sql": "SELECT 1"})).await.status().as_u16() == 200 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the slot was not given back");
+    broker.until("the slot is given back", |engine| gauge(engine, "lakeserve_query_running") == 0.0).await;
+    assert_eq!(broker.rows("SELECT 1").await, json!([[1]]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
