@@ -85,6 +85,9 @@ pub fn no_such_table<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -
 
 fn classify(error: &DataFusionError) -> Error {
     match error {
+        DataFusionError::Context(what, _) if what.starts_with("Error parsing ") => {
+            Error::new(ErrorKind::Option, format!("cannot read the setting: {}", strip(what, "Error parsing ")))
+        }
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => classify(inner),
         DataFusionError::Shared(inner) => classify(inner),
         DataFusionError::Collection(errors) => {
@@ -96,9 +99,7 @@ fn classify(error: &DataFusionError) -> Error {
         DataFusionError::SchemaError(inner, _) => classify_schema(inner),
         DataFusionError::Plan(text) => classify_plan(text),
         DataFusionError::Configuration(text) => Error::new(ErrorKind::Option, tidy(text)),
-        DataFusionError::NotImplemented(text) => {
-            Error::new(ErrorKind::Unsupported, format!("not supported: {}", tidy(text)))
-        }
+        DataFusionError::NotImplemented(text) => Error::new(ErrorKind::Unsupported, not_supported(text)),
         DataFusionError::Execution(text) => classify_execution(text),
         DataFusionError::ResourcesExhausted(text) => Error::new(
             ErrorKind::Resource,
@@ -152,9 +153,7 @@ fn classify_arrow(error: &ArrowError) -> Error {
         | ArrowError::ParseError(text)
         | ArrowError::ComputeError(text)
         | ArrowError::InvalidArgumentError(text) => Error::new(ErrorKind::Value, tidy(text)),
-        ArrowError::NotYetImplemented(text) => {
-            Error::new(ErrorKind::Unsupported, format!("not supported: {}", tidy(text)))
-        }
+        ArrowError::NotYetImplemented(text) => Error::new(ErrorKind::Unsupported, not_supported(text)),
         ArrowError::MemoryError(text) => Error::new(ErrorKind::Resource, tidy(text)),
         ArrowError::OffsetOverflowError(_) | ArrowError::DictionaryKeyOverflowError => {
             Error::new(ErrorKind::Resource, "a batch of text or list values is larger than 2 GiB")
@@ -162,6 +161,16 @@ fn classify_arrow(error: &ArrowError) -> Error {
         ArrowError::ParquetError(text) => Error::new(ErrorKind::Corrupt, tidy(text)),
         ArrowError::IoError(text, _) => Error::new(ErrorKind::Storage, format!("i/o error: {text}")),
         other => Error::new(ErrorKind::Internal, tidy(&other.to_string())),
+    }
+}
+
+/// The engine spells whole syntax trees; the beginning tells what it is about.
+fn not_supported(text: &str) -> String {
+    const SHOWN: usize = 200;
+    let text = tidy(text);
+    match text.char_indices().nth(SHOWN) {
+        Some((cut, _)) => format!("not supported: {}…", text.get(..cut).unwrap_or_default()),
+        None => format!("not supported: {text}"),
     }
 }
 
@@ -216,6 +225,9 @@ fn classify_plan(text: &str) -> Error {
             None => error,
         };
     }
+    if let Some(error) = missing_parameter(text) {
+        return error;
+    }
     if text.contains("variable") && text.contains("has no type information") {
         return Error::new(ErrorKind::Plan, "variables (@name) are not supported: use parameters ($1 or $name)");
     }
@@ -225,7 +237,17 @@ fn classify_plan(text: &str) -> Error {
     Error::new(ErrorKind::Plan, tidy(text))
 }
 
+/// A parameter without a value, whichever phase notices it.
+fn missing_parameter(text: &str) -> Option<Error> {
+    let name = between(text, "laceholder '", "' was not provided a value")?;
+    let error = Error::new(ErrorKind::Option, format!("the parameter {name} has no value"));
+    Some(error.with_hint("send a list of values for $1, $2 … or an object for $name"))
+}
+
 fn classify_execution(text: &str) -> Error {
+    if let Some(error) = missing_parameter(text) {
+        return error;
+    }
     let lower = text.to_lowercase();
     if let Some(name) = between(text, "Table '", "' doesn't exist").or_else(|| between(text, "View '", "' doesn't exist")) {
         return no_such_table(strip_default(name), []);

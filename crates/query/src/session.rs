@@ -148,3 +148,6 @@ impl TypePlanner for MicrosecondTimestamps {
         Ok(Some(Arc::new(Field::new("", data_type, true))))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction, OneOrManyWithParens,
-    Query, SetExpr, Value, Values, VisitMut, VisitorMut, WindowType,
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, SetExpr, Value, Values, VisitMut, VisitorMut, WindowType,
 };
 use lakeserve_common::error::{Error, Result};
 
@@ -19,7 +18,7 @@ impl Resolver<'_> {
 
     /// Resolves all names in the expressions of a part of the tree, seen from the innermost scope.
     pub(super) fn node(&mut self, node: &mut impl VisitMut) -> Result<()> {
-        let mut walk = Walk { resolver: self, taken: Vec::new(), parameters: Vec::new() };
+        let mut walk = Walk { resolver: self, taken: Vec::new() };
         match node.visit(&mut walk) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(*error),
@@ -54,14 +53,12 @@ impl Resolver<'_> {
 struct Walk<'r, 'a> {
     resolver: &'r mut Resolver<'a>,
     taken: Vec<Query>,
-    /// Names of the parameters of the enclosing lambdas.
-    parameters: Vec<String>,
 }
 
 impl Walk<'_, '_> {
     fn visit(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
-            Expr::Identifier(ident) => self.identifier(ident),
+            Expr::Identifier(ident) => self.resolver.identifier(ident),
             Expr::CompoundIdentifier(parts) => self.resolver.compound(parts),
             Expr::QualifiedWildcard(name, _) => self.resolver.qualifier(name).map(drop),
             Expr::Function(function) => self.function(function),
@@ -76,23 +73,8 @@ impl Walk<'_, '_> {
                 }
                 Ok(())
             }
-            Expr::Lambda(lambda) => {
-                self.parameters.extend(parameters(lambda));
-                Ok(())
-            }
             _ => Ok(()),
         }
-    }
-
-    fn identifier(&self, ident: &mut Ident) -> Result<()> {
-        // The planner spells parameters without quotes in lower case.
-        let lower = ident.value.to_lowercase();
-        let spelled = if ident.quote_style.is_none() { &lower } else { &ident.value };
-        if self.parameters.contains(spelled) {
-            ident.value = spelled.clone();
-            return Ok(());
-        }
-        self.resolver.identifier(ident)
     }
 
     fn function(&mut self, function: &mut Function) -> Result<()> {
@@ -109,14 +91,6 @@ impl Walk<'_, '_> {
             }
         }
         Ok(())
-    }
-}
-
-fn parameters(lambda: &LambdaFunction) -> Vec<String> {
-    let spelled = |name: &Ident| if name.quote_style.is_none() { name.value.to_lowercase() } else { name.value.clone() };
-    match &lambda.params {
-        OneOrManyWithParens::One(parameter) => vec![spelled(&parameter.name)],
-        OneOrManyWithParens::Many(parameters) => parameters.iter().map(|parameter| spelled(&parameter.name)).collect(),
     }
 }
 
@@ -145,14 +119,6 @@ impl VisitorMut for Walk<'_, '_> {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(Box::new(error)),
         }
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        if let Expr::Lambda(lambda) = expr {
-            let before = self.parameters.len().saturating_sub(parameters(lambda).len());
-            self.parameters.truncate(before);
-        }
-        ControlFlow::Continue(())
     }
 }
 

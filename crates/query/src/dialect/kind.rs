@@ -96,7 +96,7 @@ pub(super) fn classify(ast: &Ast) -> Result<StatementKind> {
         Ast::CreateExternalTable(create) if create.unbounded => Err(refuse("CREATE UNBOUNDED EXTERNAL TABLE")),
         Ast::CreateExternalTable(_) => Ok(StatementKind::SessionDdl),
         Ast::Explain(explain) => match classify(&explain.statement)? {
-            StatementKind::Query => Ok(StatementKind::Explain),
+            StatementKind::Query | StatementKind::Prepared => Ok(StatementKind::Explain),
             _ => Err(refuse("EXPLAIN of anything but a query")),
         },
         Ast::Reset(_) => Ok(StatementKind::Set),

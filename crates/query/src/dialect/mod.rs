@@ -5,6 +5,7 @@
 //! by name here. Statements are bounded in bytes and depth, so that no text can exhaust the stack.
 
 mod exprs;
+mod from;
 mod kind;
 mod normalise;
 mod parse;
@@ -27,14 +28,16 @@ pub struct ParseLimits {
     pub bytes: usize,
     /// Deepest nesting of expressions, subqueries and parentheses. Default 200.
     pub depth: usize,
-    /// Longest chain of operators that may not be regrouped (`a + b + …`), of joins and of set
-    /// operations. Default 500 (AND and OR chains have no limit of their own).
+    /// Longest chain of operators that may not be regrouped (`a + b + …`); chains of AND and OR have
+    /// no limit of their own. Default 2000.
     pub chain: usize,
+    /// Most joins, and most set operations, in one statement. Default 500.
+    pub relations: usize,
 }
 
 impl Default for ParseLimits {
     fn default() -> Self {
-        Self { bytes: 4 << 20, depth: 200, chain: 500 }
+        Self { bytes: 4 << 20, depth: 200, chain: 2000, relations: 500 }
     }
 }
 

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement as Ast};
-use datafusion::sql::sqlparser::ast::{Set, Statement as Sql, Visit, VisitMut};
+use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
+use datafusion::sql::sqlparser::ast::{Set, SetExpr, Statement as Sql, Visit, VisitMut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use lakeserve_common::error::{Error, ErrorKind, Result};
@@ -91,6 +92,7 @@ fn prepare(ast: &mut Ast, limits: &ParseLimits) -> Result<()> {
 }
 
 fn prepare_sql(sql: &mut Sql, limits: &ParseLimits) -> Result<()> {
+    select_into_creates(sql);
     match sql {
         Sql::CreateTable(create) => {
             // Tables of a session last as long as the session anyway.
@@ -104,7 +106,7 @@ fn prepare_sql(sql: &mut Sql, limits: &ParseLimits) -> Result<()> {
         Sql::Set(Set::SetTimeZone { .. }) => return Ok(()),
         _ => {}
     }
-    let depth = limits.depth.saturating_add(limits.chain).saturating_mul(2);
+    let depth = limits.depth.saturating_add(limits.chain);
     if let ControlFlow::Break(error) = sql.visit(&mut Normalise::new(depth)) {
         return Err(*error);
     }
@@ -114,5 +116,17 @@ fn prepare_sql(sql: &mut Sql, limits: &ParseLimits) -> Result<()> {
     }
 }
 
+/// `SELECT … INTO t` is `CREATE TABLE t AS SELECT …`.
+fn select_into_creates(sql: &mut Sql) {
+    let Sql::Query(query) = sql else { return };
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    if let Some(into) = select.into.take() {
+        let query = query.clone();
+        *sql = Sql::CreateTable(CreateTableBuilder::new(into.name).query(Some(query)).build());
+    }
+}
+
+#[cfg(test)]
+mod corpus;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Join, JoinOperator, NamedWindowExpr,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Join, JoinOperator, LimitClause, NamedWindowExpr,
     OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier, TableAlias, TableFactor, TableSampleModifier, Visitor,
     WindowSpec, WindowType,
 };
@@ -50,6 +50,9 @@ impl Visitor for Refuse {
         if let Some(fetch) = &query.fetch {
             first_of(&[(fetch.with_ties, "FETCH … WITH TIES"), (fetch.percent, "FETCH … PERCENT")])?;
         }
+        if let Some(LimitClause::LimitOffset { limit_by, .. }) = &query.limit_clause {
+            first_of(&[(!limit_by.is_empty(), "LIMIT … BY")])?;
+        }
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
             alias(Some(&cte.alias))?;
         }
@@ -67,7 +70,7 @@ impl Visitor for Refuse {
             return no_hint("PREWHERE", "write WHERE: filters are pushed into the scan");
         }
         if select.into.is_some() {
-            return no_hint("SELECT … INTO", "write CREATE TABLE … AS SELECT …");
+            return no_hint("INTO in this place", "write CREATE TABLE … AS SELECT …");
         }
         if select.top.is_some() {
             return no_hint("TOP", "write LIMIT");
@@ -76,7 +79,6 @@ impl Visitor for Refuse {
             (!select.connect_by.is_empty(), "CONNECT BY"),
             (!select.lateral_views.is_empty(), "LATERAL VIEW"),
             (!select.cluster_by.is_empty(), "CLUSTER BY"),
-            (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
             (!select.sort_by.is_empty(), "SORT BY"),
             (select.value_table_mode.is_some(), "SELECT AS STRUCT or AS VALUE"),
             (select.exclude.is_some(), "EXCLUDE away from the *"),

@@ -183,11 +183,11 @@ fn check_bounds(tokens: &[TokenWithSpan], limits: &ParseLimits) -> Result<()> {
     let bounds = [
         (logical, MAX_LOGICAL, "ANDs and ORs"),
         (between, MAX_BETWEEN, "BETWEENs"),
-        (joins, limits.chain, "joins"),
-        (sets, limits.chain, "set operations"),
+        (joins, limits.relations, "joins"),
+        (sets, limits.relations, "set operations"),
         (explains, 8, "nested EXPLAINs or PREPAREs"),
         (types, limits.depth, "nested types"),
-        (empty, limits.chain, "empty brackets"),
+        (empty, limits.depth, "empty brackets"),
     ];
     match bounds.iter().find(|(count, most, _)| count > most) {
         Some((_, most, what)) => Err(too_complex(&format!("more than {most} {what}"))),

@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields};
 
+use lakeserve_common::error::ErrorKind;
+
 use super::*;
 use crate::dialect::{ParseLimits, parse};
 
@@ -110,10 +112,4 @@ fn tables_are_listed_once_without_ctes_and_stand_ins() {
                WHERE EXISTS (SELECT 1 FROM e WHERE 1 IN (SELECT 1 FROM \"F g\"))";
     let statement = parse(sql, &ParseLimits::default()).unwrap().statements.remove(0);
     assert_eq!(table_names(&statement), ["a", "b", "s.d", "e", "F g"]);
-}
-
-#[test]
-fn lambdas_keep_their_parameters() {
-    let sql = "SELECT array_transform(Name, ID -> ID + Name) FROM t";
-    assert_eq!(resolve(sql).unwrap(), "SELECT array_transform(Name, ID -> id + Name) FROM t");
 }
