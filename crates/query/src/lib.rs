@@ -2,6 +2,7 @@
 //! values are spelled on the way out.
 
 pub mod aggregates;
+pub mod arithmetic;
 pub mod dialect;
 pub mod error;
 pub mod params;

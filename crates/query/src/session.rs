@@ -5,6 +5,7 @@
 //!   unless the session says otherwise;
 //! - identifiers are taken as spelled, because [`crate::dialect::resolve_identifiers`] has put the
 //!   right spelling there;
+//! - integer arithmetic fails where it would wrap around ([`crate::arithmetic`]);
 //! - our aggregates replace DataFusion's of the same name;
 //! - ties are broken by row position ([`crate::ties`]);
 //! - the top-k aggregation, which loses NULL groups, is off.
@@ -29,6 +30,7 @@ use lakeserve_common::error::{Error, ErrorKind, Result};
 use lakeserve_common::units::ByteSize;
 use serde::{Deserialize, Serialize};
 
+use crate::arithmetic::CheckArithmetic;
 use crate::error::from_datafusion;
 use crate::ties::BreakTies;
 
@@ -118,6 +120,7 @@ pub fn context_with_runtime(options: &SessionOptions, runtime: Arc<RuntimeEnv>) 
         .with_runtime_env(runtime)
         .with_default_features()
         .with_type_planner(Arc::new(MicrosecondTimestamps))
+        .with_analyzer_rule(Arc::new(CheckArithmetic))
         .with_analyzer_rule(Arc::new(BreakTies))
         .build();
     let context = SessionContext::new_with_state(state);

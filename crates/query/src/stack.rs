@@ -1,9 +1,10 @@
-//! Room on the stack for statements that nest deeply: parsing, planning and dropping their trees
-//! recurse, partly without looking at the stack.
+//! Room on the stack for statements that nest deeply: parsing and dropping their trees recurse,
+//! partly without looking at the stack. (Planning and evaluating recurse too; the threads that do it
+//! need [`QUERY_THREAD`] bytes, because they are entered by the scheduler.)
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+/// Stack that a thread needs which plans and runs whatever the default limits of
+/// [`crate::dialect::ParseLimits`] let through, in an unoptimised build.
+pub const QUERY_THREAD: usize = 64 << 20;
 
 /// Bytes of stack that the deepest recursion allowed takes per token of a statement, in an
 /// unoptimised build.
@@ -25,28 +26,4 @@ pub fn with_stack<T>(tokens: usize, work: impl FnOnce() -> T) -> T {
 /// Runs one step of a recursion over a plan, growing the stack when it gets short.
 pub fn recurse<T>(step: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(512 << 10, LEAST, step)
-}
-
-/// A future that is polled with room on the stack: planning is one recursive call after another.
-#[derive(Debug)]
-pub struct WithStack<F> {
-    inner: Pin<Box<F>>,
-    tokens: usize,
-}
-
-impl<F: Future> WithStack<F> {
-    /// Polls `inner` with the stack that a statement of so many tokens may need.
-    pub fn new(tokens: usize, inner: F) -> Self {
-        Self { inner: Box::pin(inner), tokens }
-    }
-}
-
-impl<F: Future> Future for WithStack<F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let tokens = self.tokens;
-        let inner = self.inner.as_mut();
-        with_stack(tokens, || inner.poll(context))
-    }
 }
