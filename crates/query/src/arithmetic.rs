@@ -17,8 +17,8 @@ use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
@@ -54,14 +54,20 @@ fn check_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn check(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus | Operator::Multiply), right }) => {
-            match (integer_type(&left, schema), integer_type(&right, schema)) {
-                (Some(data_type), Some(other)) if data_type == other => Transformed::yes(call(op, data_type, vec![*left, *right])),
-                _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: op @ (Operator::Plus | Operator::Minus | Operator::Multiply),
+            right,
+        }) => match (integer_type(&left, schema), integer_type(&right, schema)) {
+            (Some(data_type), Some(other)) if data_type == other => {
+                Transformed::yes(call(op, data_type, vec![*left, *right]))
             }
-        }
+            _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        },
         Expr::Negative(inner) if !matches!(*inner, Expr::Literal(..)) => match integer_type(&inner, schema) {
-            Some(data_type) if data_type.is_signed_integer() => Transformed::yes(call(Operator::Minus, data_type, vec![*inner])),
+            Some(data_type) if data_type.is_signed_integer() => {
+                Transformed::yes(call(Operator::Minus, data_type, vec![*inner]))
+            }
             _ => Transformed::no(Expr::Negative(inner)),
         },
         other => Transformed::no(other),

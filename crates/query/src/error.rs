@@ -249,7 +249,9 @@ fn classify_execution(text: &str) -> Error {
         return error;
     }
     let lower = text.to_lowercase();
-    if let Some(name) = between(text, "Table '", "' doesn't exist").or_else(|| between(text, "View '", "' doesn't exist")) {
+    if let Some(name) =
+        between(text, "Table '", "' doesn't exist").or_else(|| between(text, "View '", "' doesn't exist"))
+    {
         return no_such_table(strip_default(name), []);
     }
     if lower.contains("already exists") {
@@ -294,7 +296,8 @@ fn tidy(text: &str) -> String {
         "Optimizer rule failed: ",
     ];
     let mut text = text;
-    for end in ["\n\nbacktrace:", ".\nThis issue was likely caused by a bug", "\nThis issue was likely caused by a bug"] {
+    for end in ["\n\nbacktrace:", ".\nThis issue was likely caused by a bug", "\nThis issue was likely caused by a bug"]
+    {
         text = text.split_once(end).map_or(text, |(head, _)| head);
     }
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
@@ -306,7 +309,10 @@ fn tidy(text: &str) -> String {
 /// `at Line: 1, Column: 8` as `at line 1, column 8`.
 fn place(text: &str) -> String {
     let text = strip(text, "sql parser error: ");
-    text.replace(" at Line: ", " at line ").replace(", Column: ", ", column ").replace("Expected: ", "expected ").replace("found: ", "found ")
+    text.replace(" at Line: ", " at line ")
+        .replace(", Column: ", ", column ")
+        .replace("Expected: ", "expected ")
+        .replace("found: ", "found ")
 }
 
 /// First letter lower, unless the word is spelled in capitals (`SQL`, `ORDER BY`).

@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, SetExpr, Value, Values, VisitMut, VisitorMut, WindowType,
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, SetExpr, Value, Values,
+    VisitMut, VisitorMut, WindowType,
 };
 use lakeserve_common::error::{Error, Result};
 

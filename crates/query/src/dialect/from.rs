@@ -63,11 +63,17 @@ impl Resolver<'_> {
             }
             TableFactor::UNNEST { array_exprs, alias, .. } => {
                 self.lateral(relations, |resolver| resolver.node(array_exprs))?;
-                relations.push(aliased(Relation { path: Vec::new(), columns: Columns::default(), lower: false }, alias.as_ref()));
+                relations.push(aliased(
+                    Relation { path: Vec::new(), columns: Columns::default(), lower: false },
+                    alias.as_ref(),
+                ));
             }
             TableFactor::Function { args, alias, .. } => {
                 self.lateral(relations, |resolver| resolver.node(args))?;
-                relations.push(aliased(Relation { path: Vec::new(), columns: Columns::default(), lower: true }, alias.as_ref()));
+                relations.push(aliased(
+                    Relation { path: Vec::new(), columns: Columns::default(), lower: true },
+                    alias.as_ref(),
+                ));
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {
                 let inner = recurse(|| self.from(std::slice::from_mut(table_with_joins.as_mut())))?;
@@ -76,7 +82,8 @@ impl Resolver<'_> {
                     Some(alias) => {
                         let complete = inner.iter().all(|relation| relation.columns.complete);
                         let columns = inner.into_iter().flat_map(|relation| relation.columns.columns).collect();
-                        let relation = Relation { path: Vec::new(), columns: Columns { columns, complete }, lower: false };
+                        let relation =
+                            Relation { path: Vec::new(), columns: Columns { columns, complete }, lower: false };
                         relations.push(aliased(relation, Some(alias)));
                     }
                 }
@@ -107,7 +114,10 @@ impl Resolver<'_> {
         }
         if let [.., schema, _] = parts.as_mut_slice() {
             if schema.value.eq_ignore_ascii_case("information_schema") {
-                parts.iter_mut().filter(|part| part.quote_style.is_none()).for_each(|part| part.value = part.value.to_lowercase());
+                parts
+                    .iter_mut()
+                    .filter(|part| part.quote_style.is_none())
+                    .for_each(|part| part.value = part.value.to_lowercase());
                 let path = parts.iter().map(|part| part.value.clone()).collect();
                 return Ok(Relation { path, columns: Columns::default(), lower: true });
             }
@@ -116,8 +126,11 @@ impl Resolver<'_> {
             }
         }
         let qualified = parts.len() > 1;
-        let in_default = parts.len() < 4 && parts.iter().rev().skip(1).zip([DEFAULT_SCHEMA, DEFAULT_CATALOG]).all(|(part, name)| part.value == name);
-        let Some(last) = parts.last_mut() else { return Ok(Relation { path: Vec::new(), columns: Columns::default(), lower: false }) };
+        let in_default = parts.len() < 4
+            && parts.iter().rev().skip(1).zip([DEFAULT_SCHEMA, DEFAULT_CATALOG]).all(|(part, name)| part.value == name);
+        let Some(last) = parts.last_mut() else {
+            return Ok(Relation { path: Vec::new(), columns: Columns::default(), lower: false });
+        };
         let columns = if in_default {
             self.bare_table(last, qualified)?
         } else {
@@ -214,7 +227,10 @@ fn using(names: &mut [ObjectName], relations: &[Relation], left: usize) -> Resul
             if in_left && in_right && ident.value != other.value {
                 return Err(Error::new(
                     ErrorKind::NoSuchColumn,
-                    format!("USING: the column is spelled {} on the left and {} on the right", ident.value, other.value),
+                    format!(
+                        "USING: the column is spelled {} on the left and {} on the right",
+                        ident.value, other.value
+                    ),
                 )
                 .with_hint("write ON with both names"));
             }

@@ -123,7 +123,9 @@ fn classify_sql(sql: &Sql) -> Result<StatementKind> {
         Sql::Drop { object_type: ObjectType::Table | ObjectType::View, names, .. } if names.len() == 1 => {
             Ok(StatementKind::SessionDdl)
         }
-        Sql::Drop { object_type: ObjectType::Table | ObjectType::View, .. } => Err(refuse("DROP of several names at once")),
+        Sql::Drop { object_type: ObjectType::Table | ObjectType::View, .. } => {
+            Err(refuse("DROP of several names at once"))
+        }
         Sql::Insert(_) => Ok(StatementKind::SessionInsert),
         Sql::Prepare { statement, .. } => match statement.as_ref() {
             Sql::Query(_) => Ok(StatementKind::Prepared),

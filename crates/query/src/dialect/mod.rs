@@ -29,7 +29,7 @@ pub struct ParseLimits {
     /// Deepest nesting of expressions, subqueries and parentheses. Default 200.
     pub depth: usize,
     /// Longest chain of operators that may not be regrouped (`a + b + …`); chains of AND and OR have
-    /// no limit of their own. Default 2000.
+    /// no limit of their own. Default 500: the cost of planning one grows with its square.
     pub chain: usize,
     /// Most joins, and most set operations, in one statement. Default 500.
     pub relations: usize,
@@ -37,7 +37,7 @@ pub struct ParseLimits {
 
 impl Default for ParseLimits {
     fn default() -> Self {
-        Self { bytes: 4 << 20, depth: 200, chain: 2000, relations: 500 }
+        Self { bytes: 4 << 20, depth: 200, chain: 500, relations: 500 }
     }
 }
 

@@ -5,8 +5,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, DataType, Expr, LimitClause, Query, StructField, TimezoneInfo, TypedString, Value,
-    VisitorMut,
+    ArrayElemTypeDef, BinaryOperator, DataType, Expr, LimitClause, Query, StructField, TimezoneInfo, TypedString,
+    Value, VisitorMut,
 };
 use lakeserve_common::error::Error;
 
@@ -38,7 +38,10 @@ impl VisitorMut for Normalise {
         {
             let count = fetch.quantity.clone().unwrap_or_else(|| Expr::Value(Value::Number("1".into(), false).into()));
             match &mut query.limit_clause {
-                None => query.limit_clause = Some(LimitClause::LimitOffset { limit: Some(count), offset: None, limit_by: vec![] }),
+                None => {
+                    query.limit_clause =
+                        Some(LimitClause::LimitOffset { limit: Some(count), offset: None, limit_by: vec![] })
+                }
                 Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(count),
                 Some(_) => return ControlFlow::Continue(()),
             }
@@ -50,7 +53,10 @@ impl VisitorMut for Normalise {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         self.depth += 1;
         if self.depth > self.limit {
-            return ControlFlow::Break(Box::new(too_complex(&format!("an expression is nested deeper than {} levels", self.limit))));
+            return ControlFlow::Break(Box::new(too_complex(&format!(
+                "an expression is nested deeper than {} levels",
+                self.limit
+            ))));
         }
         match expr {
             Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. } => regroup(expr),
@@ -117,7 +123,9 @@ fn regroup(expr: &mut Expr) {
 pub(super) fn microseconds(data_type: &mut DataType) {
     match data_type {
         DataType::Timestamp(precision @ None, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => *precision = Some(6),
-        DataType::Array(ArrayElemTypeDef::AngleBracket(inner) | ArrayElemTypeDef::SquareBracket(inner, _)) => microseconds(inner),
+        DataType::Array(ArrayElemTypeDef::AngleBracket(inner) | ArrayElemTypeDef::SquareBracket(inner, _)) => {
+            microseconds(inner)
+        }
         DataType::Struct(fields, _) => {
             for StructField { field_type, .. } in fields {
                 microseconds(field_type);

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Join, JoinOperator, LimitClause, NamedWindowExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier, TableAlias, TableFactor, TableSampleModifier, Visitor,
-    WindowSpec, WindowType,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Join, JoinOperator, LimitClause,
+    NamedWindowExpr, OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier, TableAlias, TableFactor,
+    TableSampleModifier, Visitor, WindowSpec, WindowType,
 };
 use lakeserve_common::error::{Error, ErrorKind};
 
@@ -45,7 +45,10 @@ impl Visitor for Refuse {
             (query.settings.is_some(), "SETTINGS"),
             (query.format_clause.is_some(), "FORMAT"),
             (order_by_all && !matches!(query.body.as_ref(), SetExpr::Select(_)), "ORDER BY ALL over a set operation"),
-            (query.with.as_ref().is_some_and(|with| with.cte_tables.iter().any(|cte| cte.from.is_some())), "FROM in a WITH entry"),
+            (
+                query.with.as_ref().is_some_and(|with| with.cte_tables.iter().any(|cte| cte.from.is_some())),
+                "FROM in a WITH entry",
+            ),
         ])?;
         if let Some(fetch) = &query.fetch {
             first_of(&[(fetch.with_ties, "FETCH … WITH TIES"), (fetch.percent, "FETCH … PERCENT")])?;
@@ -64,7 +67,10 @@ impl Visitor for Refuse {
             GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) => modifiers,
         };
         if let Some(modifier) = modifiers.first() {
-            return no_hint(&format!("GROUP BY … {modifier}"), "write GROUP BY ROLLUP (…), CUBE (…) or GROUPING SETS (…)");
+            return no_hint(
+                &format!("GROUP BY … {modifier}"),
+                "write GROUP BY ROLLUP (…), CUBE (…) or GROUPING SETS (…)",
+            );
         }
         if select.prewhere.is_some() {
             return no_hint("PREWHERE", "write WHERE: filters are pushed into the scan");
@@ -86,7 +92,10 @@ impl Visitor for Refuse {
         ])?;
         for item in &select.projection {
             if let SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) = item {
-                first_of(&[(options.opt_ilike.is_some(), "* ILIKE"), (options.opt_alias.is_some(), "* with an alias")])?;
+                first_of(&[
+                    (options.opt_ilike.is_some(), "* ILIKE"),
+                    (options.opt_alias.is_some(), "* with an alias"),
+                ])?;
             }
         }
         for window in &select.named_window {
@@ -268,7 +277,10 @@ fn function_call(function: &Function) -> Flow {
         (function.filter.is_some(), &format!("FILTER on {name}, which is no aggregate,")),
         (function.over.is_some(), &format!("OVER on {name}, which is no window function,")),
         (distinct, &format!("DISTINCT or ALL in {name}, which is no aggregate,")),
-        (clause.is_some() || function.null_treatment.is_some(), &format!("ORDER BY or NULLS in {name}, which is no aggregate,")),
+        (
+            clause.is_some() || function.null_treatment.is_some(),
+            &format!("ORDER BY or NULLS in {name}, which is no aggregate,"),
+        ),
         (!function.within_group.is_empty(), &format!("WITHIN GROUP on {name}, which is no aggregate,")),
     ])
 }

@@ -7,9 +7,9 @@
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::parser::Statement as Ast;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, JoinConstraint, NamedWindowExpr, ObjectName, ObjectNamePart,
-    ObjectType, OrderByKind, PipeOperator, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement as Sql,
-    TableObject, WildcardAdditionalOptions,
+    Cte, Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, JoinConstraint, NamedWindowExpr, ObjectName,
+    ObjectNamePart, ObjectType, OrderByKind, PipeOperator, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, Statement as Sql, TableObject, WildcardAdditionalOptions,
 };
 use lakeserve_common::error::Result;
 
@@ -223,7 +223,8 @@ impl<'a> Resolver<'a> {
             SetExpr::Values(values) => {
                 self.within(Scope::default(), |resolver| resolver.node(values))?;
                 let width = values.rows.first().map_or(0, |row| row.content.len());
-                let columns = (1..=width).map(|at| ColumnName { name: format!("column{at}"), data_type: None }).collect();
+                let columns =
+                    (1..=width).map(|at| ColumnName { name: format!("column{at}"), data_type: None }).collect();
                 Ok(Columns { columns, complete: true })
             }
             _ => Ok(Columns::default()),
@@ -281,7 +282,9 @@ impl<'a> Resolver<'a> {
             SelectItem::UnnamedExpr(expr) => {
                 self.expr(expr)?;
                 match column_name(expr) {
-                    Some(name) => columns.columns.push(ColumnName { data_type: self.data_type(name), name: name.to_owned() }),
+                    Some(name) => {
+                        columns.columns.push(ColumnName { data_type: self.data_type(name), name: name.to_owned() })
+                    }
                     None => columns.complete = false,
                 }
             }
@@ -310,8 +313,14 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    fn wildcard(&mut self, relations: Vec<Relation>, options: &mut WildcardAdditionalOptions, columns: &mut Columns) -> Result<()> {
-        let known: Vec<String> = relations.iter().flat_map(|relation| relation.columns.names()).map(str::to_owned).collect();
+    fn wildcard(
+        &mut self,
+        relations: Vec<Relation>,
+        options: &mut WildcardAdditionalOptions,
+        columns: &mut Columns,
+    ) -> Result<()> {
+        let known: Vec<String> =
+            relations.iter().flat_map(|relation| relation.columns.names()).map(str::to_owned).collect();
         let all = || known.iter().map(String::as_str);
         let mut left_out = Vec::new();
         let mut leave_out = |ident: &mut Ident| -> Result<()> {
@@ -321,7 +330,9 @@ impl<'a> Resolver<'a> {
         };
         match &mut options.opt_exclude {
             Some(ExcludeSelectItem::Single(name)) => idents(name).into_iter().try_for_each(&mut leave_out)?,
-            Some(ExcludeSelectItem::Multiple(names)) => names.iter_mut().flat_map(idents).try_for_each(&mut leave_out)?,
+            Some(ExcludeSelectItem::Multiple(names)) => {
+                names.iter_mut().flat_map(idents).try_for_each(&mut leave_out)?
+            }
             None => {}
         }
         if let Some(except) = &mut options.opt_except {
@@ -336,7 +347,9 @@ impl<'a> Resolver<'a> {
         }
         for relation in relations {
             columns.complete &= relation.columns.complete;
-            columns.columns.extend(relation.columns.columns.into_iter().filter(|column| !left_out.contains(&column.name)));
+            columns
+                .columns
+                .extend(relation.columns.columns.into_iter().filter(|column| !left_out.contains(&column.name)));
         }
         Ok(())
     }
@@ -372,7 +385,9 @@ impl<'a> Resolver<'a> {
                 let columns = Columns { columns, complete: false };
                 scope.relations.push(Relation { path: vec![alias.value.clone()], columns, lower: false });
             }
-            PipeOperator::Union { queries, .. } | PipeOperator::Intersect { queries, .. } | PipeOperator::Except { queries, .. } => {
+            PipeOperator::Union { queries, .. }
+            | PipeOperator::Intersect { queries, .. }
+            | PipeOperator::Except { queries, .. } => {
                 queries.iter_mut().try_for_each(|query| self.query(query).map(drop))?;
             }
             other => {
@@ -381,7 +396,9 @@ impl<'a> Resolver<'a> {
                     PipeOperator::Select { exprs } | PipeOperator::Extend { exprs } => exprs.as_slice(),
                     PipeOperator::Aggregate { full_table_exprs, group_by_expr } => {
                         let named = full_table_exprs.iter().chain(group_by_expr.iter());
-                        scope.aliases.extend(named.filter_map(|item| item.expr.alias.as_ref()).map(|alias| alias.value.clone()));
+                        scope
+                            .aliases
+                            .extend(named.filter_map(|item| item.expr.alias.as_ref()).map(|alias| alias.value.clone()));
                         &[]
                     }
                     _ => &[],

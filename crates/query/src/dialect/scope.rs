@@ -23,7 +23,8 @@ pub(super) struct Columns {
 impl Columns {
     pub(super) fn of_schema(schema: &Schema) -> Self {
         let columns = schema.fields().iter();
-        let columns = columns.map(|field| ColumnName { name: field.name().clone(), data_type: Some(field.data_type().clone()) });
+        let columns =
+            columns.map(|field| ColumnName { name: field.name().clone(), data_type: Some(field.data_type().clone()) });
         Self { columns: columns.collect(), complete: true }
     }
 
@@ -101,11 +102,19 @@ pub(super) fn find<'c>(name: &str, candidates: impl Iterator<Item = &'c str> + C
 }
 
 fn same_letters(candidate: &str, name: &str, lower: &str) -> bool {
-    if candidate.is_ascii() && name.is_ascii() { candidate.eq_ignore_ascii_case(name) } else { candidate.to_lowercase() == lower }
+    if candidate.is_ascii() && name.is_ascii() {
+        candidate.eq_ignore_ascii_case(name)
+    } else {
+        candidate.to_lowercase() == lower
+    }
 }
 
 /// [`find`], with the spelling put into the identifier. False when there is nothing.
-pub(super) fn spell<'c>(ident: &mut Ident, candidates: impl Iterator<Item = &'c str> + Clone, what: &str) -> Result<bool> {
+pub(super) fn spell<'c>(
+    ident: &mut Ident,
+    candidates: impl Iterator<Item = &'c str> + Clone,
+    what: &str,
+) -> Result<bool> {
     Ok(match find(&ident.value, candidates, what)? {
         Found::Exact => true,
         Found::Spelled(name) => {
@@ -173,8 +182,11 @@ impl Scope {
         if let Some(relation) = self.relations.iter().find(|relation| ends(relation, &|name, part| name == part)) {
             return Ok(Some(relation));
         }
-        let alike: Vec<&Relation> =
-            self.relations.iter().filter(|relation| ends(relation, &|name, part| same_letters(name, part, &part.to_lowercase()))).collect();
+        let alike: Vec<&Relation> = self
+            .relations
+            .iter()
+            .filter(|relation| ends(relation, &|name, part| same_letters(name, part, &part.to_lowercase())))
+            .collect();
         match alike.as_slice() {
             [] => Ok(None),
             [one] => {
@@ -186,8 +198,11 @@ impl Scope {
             several => {
                 let name = parts.iter().map(|part| part.value.as_str()).collect::<Vec<_>>().join(".");
                 let names: Vec<String> = several.iter().map(|relation| relation.path.join(".")).collect();
-                Err(Error::new(ErrorKind::NoSuchTable, format!("the table name {name} is ambiguous: it may mean {}", names.join(" or ")))
-                    .with_hint("spell it exactly"))
+                Err(Error::new(
+                    ErrorKind::NoSuchTable,
+                    format!("the table name {name} is ambiguous: it may mean {}", names.join(" or ")),
+                )
+                .with_hint("spell it exactly"))
             }
         }
     }

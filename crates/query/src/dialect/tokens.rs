@@ -162,7 +162,8 @@ fn check_bounds(tokens: &[TokenWithSpan], limits: &ParseLimits) -> Result<()> {
                 if starts_anew(keyword) { reset(&mut runs) } else { step(&mut runs) }
             }
             Token::Lt => {
-                types += usize::from(matches!(previous, Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP | Keyword::NESTED));
+                types +=
+                    usize::from(matches!(previous, Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP | Keyword::NESTED));
                 step(&mut runs);
             }
             Token::VerticalBarRightAngleBracket => {

@@ -131,7 +131,10 @@ fn time(text: &str, name: &str) -> Result<VersionChoice> {
 }
 
 fn bad_value(clause: &Clause, found: Option<&TokenWithSpan>) -> Error {
-    let found = found.map_or_else(|| "the end".to_owned(), |token| format!("{} at line {}, column {}", token.token, token.span.start.line, token.span.start.column));
+    let found = found.map_or_else(
+        || "the end".to_owned(),
+        |token| format!("{} at line {}, column {}", token.token, token.span.start.line, token.span.start.column),
+    );
     let wanted = match clause.clock {
         Clock::Version => "a whole number or a quoted branch or tag",
         Clock::Time => "a quoted point in time such as '2026-01-31 12:00:00'",

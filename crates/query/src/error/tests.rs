@@ -43,7 +43,10 @@ fn each_kind_of_failure_has_its_kind() {
         (DataFusionError::NotImplemented("FETCH".into()), ErrorKind::Unsupported),
         (DataFusionError::ResourcesExhausted("pool".into()), ErrorKind::Resource),
         (DataFusionError::from(ArrowError::DivideByZero), ErrorKind::Value),
-        (DataFusionError::from(ArrowError::CastError("Cannot cast".into())).context("Optimizer rule"), ErrorKind::Value),
+        (
+            DataFusionError::from(ArrowError::CastError("Cannot cast".into())).context("Optimizer rule"),
+            ErrorKind::Value,
+        ),
         (DataFusionError::Internal("oops".into()), ErrorKind::Internal),
         (DataFusionError::Configuration("bad".into()), ErrorKind::Option),
         (DataFusionError::SQL(Box::new(ParserError::RecursionLimitExceeded), None), ErrorKind::Resource),
@@ -56,7 +59,8 @@ fn each_kind_of_failure_has_its_kind() {
 
 #[test]
 fn parse_errors_say_where() {
-    let error = from_parser(&ParserError::ParserError("Expected: end of statement, found: FROM at Line: 2, Column: 8".into()));
+    let error =
+        from_parser(&ParserError::ParserError("Expected: end of statement, found: FROM at Line: 2, Column: 8".into()));
     assert_eq!(error.message(), "expected end of statement, found FROM at line 2, column 8");
 }
 

@@ -57,8 +57,9 @@ fn huge_statements_are_answered_right_or_refused() {
         (format!("SELECT count(*) AS n FROM t WHERE id IN ({})", ids(10_000)), Some("1000")),
         (format!("SELECT count(*) AS n FROM t WHERE id IN ({})", ids(100_000)), Some("1000")),
         (format!("SELECT count(*) AS n FROM t WHERE id NOT IN ({})", ids(100_000)), Some("0")),
-        (format!("SELECT {} AS n", chain("1", "+", 2000)), Some("2000")),
-        (format!("SELECT max({}) AS n FROM t WHERE id < 2", chain("id", "+", 2000)), Some("2000")),
+        (format!("SELECT {} AS n", chain("1", "+", 500)), Some("500")),
+        (format!("SELECT {} AS n", chain("1", "+", 2000)), None),
+        (format!("SELECT max({}) AS n FROM t WHERE id < 2", chain("id", "+", 500)), Some("500")),
         (format!("SELECT {}1{} AS n", "(".repeat(150), ")".repeat(150)), Some("1")),
         (format!("SELECT {}1{} AS n", "(".repeat(5000), ")".repeat(5000)), None),
         (format!("SELECT {}1{} AS n", "abs(".repeat(150), ")".repeat(150)), Some("1")),
@@ -99,14 +100,26 @@ async fn types_mean_what_the_session_says() {
         ("SELECT Sum(ID), COUNT(*), Min(\"ID\") FROM T WHERE Id < 3", "", "| 3  "),
         ("SELECT count(*) AS \"N n\" FROM t", "Int64", "N n"),
         ("SELECT sum(id) FROM t", "", "sum(t.id)"),
-        ("SELECT id + 1, (id + 2) * 3 - -id FROM t WHERE id - 1 = 4", "Int64, Int64", "| t.id + Int64(1) | t.id + Int64(2) * Int64(3) - (- t.id) |"),
+        (
+            "SELECT id + 1, (id + 2) * 3 - -id FROM t WHERE id - 1 = 4",
+            "Int64, Int64",
+            "| t.id + Int64(1) | t.id + Int64(2) * Int64(3) - (- t.id) |",
+        ),
         ("SELECT id + 1, (id + 2) * 3 - -id FROM t WHERE id - 1 = 4", "Int64", "| 6               | 26 "),
-        ("SELECT id % 2 + 1 AS k, count(*) FROM t GROUP BY id % 2 + 1 HAVING count(*) * 2 = 1000 ORDER BY id % 2 + 1", "", "| 2 | 500 "),
+        (
+            "SELECT id % 2 + 1 AS k, count(*) FROM t GROUP BY id % 2 + 1 HAVING count(*) * 2 = 1000 ORDER BY id % 2 + 1",
+            "",
+            "| 2 | 500 ",
+        ),
         ("SELECT sum(id + 1) OVER (ORDER BY id * 2) FROM t ORDER BY 1 LIMIT 1 + 1", "", "| 3  "),
         ("SELECT a.id + NULL, a.id FROM t a JOIN t b ON a.id + 1 = b.id * 2 WHERE a.id = 1", "Int64", "| 1 "),
         ("SELECT (SELECT max(id) + 1 FROM t), CAST(1 AS TINYINT) + CAST(2 AS TINYINT)", "", "| 1000 "),
         ("SELECT id + 1, count(*) FROM t GROUP BY ROLLUP (id + 1) ORDER BY 1 NULLS FIRST LIMIT 1", "", "| 1000 "),
-        ("SELECT table_catalog, Table_Schema, table_name FROM Information_Schema.tables WHERE table_name = 't'", "", "| lakeserve     | public       | t "),
+        (
+            "SELECT table_catalog, Table_Schema, table_name FROM Information_Schema.tables WHERE table_name = 't'",
+            "",
+            "| lakeserve     | public       | t ",
+        ),
     ];
     for (sql, data_type, text) in cases {
         let shown = run(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -155,7 +168,9 @@ async fn every_fault_has_its_kind_and_a_plain_message() {
             Ok(shown) => wrong.push(format!("{sql}: {}", shown.chars().take(200).collect::<String>())),
             Err(error) => {
                 let shown = error.to_string();
-                let chatter = ["DataFusion", "Error", "error:", "backtrace", "bug report"].iter().any(|word| shown.contains(word));
+                let chatter = ["DataFusion", "Error", "error:", "backtrace", "bug report"]
+                    .iter()
+                    .any(|word| shown.contains(word));
                 if error.kind() != kind || !shown.contains(text) || chatter {
                     wrong.push(format!("{sql}: {} {shown}", error.kind()));
                 }

@@ -12,8 +12,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchemaRef, JoinType};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, DistinctOn, Expr, Filter, Join, Limit, LogicalPlan, LogicalPlanBuilder, Projection, Sort, SortExpr,
-    SubqueryAlias, TableScan, Window,
+    Aggregate, Distinct, DistinctOn, Expr, Filter, Join, Limit, LogicalPlan, LogicalPlanBuilder, Projection, Sort,
+    SortExpr, SubqueryAlias, TableScan, Window,
 };
 
 use super::ROW_ORDINAL;
@@ -121,7 +121,8 @@ impl Carry {
             }
             LogicalPlan::Limit(limit) => {
                 let mut inner = self.carry_input(limit.input)?;
-                inner.plan = LogicalPlan::Limit(Limit { skip: limit.skip, fetch: limit.fetch, input: Arc::new(inner.plan) });
+                inner.plan =
+                    LogicalPlan::Limit(Limit { skip: limit.skip, fetch: limit.fetch, input: Arc::new(inner.plan) });
                 Ok(inner)
             }
             LogicalPlan::Sort(sort) => self.sort(sort),
@@ -181,7 +182,8 @@ impl Carry {
             let shown = exprs.iter().take(width).position(|expr| expr.clone().unalias_nested().data == key);
             keys.push(shown.unwrap_or(exprs.len()));
             if shown.is_none() {
-                let named = matches!(&key, Expr::Column(column) if column.relation.is_none() && is_hidden(&column.name));
+                let named =
+                    matches!(&key, Expr::Column(column) if column.relation.is_none() && is_hidden(&column.name));
                 exprs.push(if named { key } else { key.alias(self.fresh()) });
             }
         }
@@ -295,14 +297,18 @@ fn positional(window: &Window) -> bool {
 /// Rows that agree in all columns that can be compared need no order.
 fn by_all_columns(plan: LogicalPlan) -> Carried {
     let fields = plan.schema().fields();
-    let keys = (0..fields.len()).filter(|index| fields.get(*index).is_some_and(|field| is_sortable(field.data_type()))).collect();
+    let keys = (0..fields.len())
+        .filter(|index| fields.get(*index).is_some_and(|field| is_sortable(field.data_type())))
+        .collect();
     Carried { visible: (0..fields.len()).collect(), keys, plan }
 }
 
 fn is_sortable(data_type: &DataType) -> bool {
     match data_type {
         DataType::Map(..) | DataType::Union(..) | DataType::ListView(_) | DataType::LargeListView(_) => false,
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => is_sortable(item.data_type()),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            is_sortable(item.data_type())
+        }
         DataType::Struct(fields) => fields.iter().all(|field| is_sortable(field.data_type())),
         DataType::Dictionary(_, value) => is_sortable(value) && !value.is_nested(),
         DataType::RunEndEncoded(_, value) => is_sortable(value.data_type()) && !value.data_type().is_nested(),

@@ -11,7 +11,9 @@ const POSITIONAL: [&str; 5] = ["first_value", "last_value", "nth_value", "array_
 pub(super) fn aggregate_needs_position(expr: &Expr) -> bool {
     match unaliased(expr) {
         // ORDER BY inside DISTINCT may name arguments only, and equal arguments are one.
-        Expr::AggregateFunction(AggregateFunction { func, params }) => POSITIONAL.contains(&func.name()) && !params.distinct,
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            POSITIONAL.contains(&func.name()) && !params.distinct
+        }
         _ => false,
     }
 }

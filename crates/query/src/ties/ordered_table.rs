@@ -38,7 +38,10 @@ impl OrderedTable {
         }
         let same = full.fields().len() == shown.fields().len() + 1
             && shown.fields().iter().zip(full.fields()).all(|(left, right)| left == right);
-        let ordinal = full.fields().last().is_some_and(|last| last.name() == ROW_ORDINAL && last.data_type() == &DataType::UInt64);
+        let ordinal = full
+            .fields()
+            .last()
+            .is_some_and(|last| last.name() == ROW_ORDINAL && last.data_type() == &DataType::UInt64);
         if !same || !ordinal {
             return Err(Error::new(ErrorKind::Internal, "the two forms of an ordered table do not fit together"));
         }

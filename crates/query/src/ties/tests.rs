@@ -79,7 +79,9 @@ async fn answer(session: &SessionContext, sql: &str) -> RecordBatch {
     let schema = Arc::new(frame.schema().as_arrow().clone());
     let batches = frame.collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     for batch in &batches {
-        let names = |schema: &Schema| schema.fields().iter().map(|f| (f.name().clone(), f.data_type().clone())).collect::<Vec<_>>();
+        let names = |schema: &Schema| {
+            schema.fields().iter().map(|f| (f.name().clone(), f.data_type().clone())).collect::<Vec<_>>()
+        };
         assert_eq!(names(&batch.schema()), names(&schema), "{sql}");
     }
     let schema = batches.first().map_or(schema, RecordBatch::schema);
@@ -181,7 +183,10 @@ async fn ties_come_in_table_order() {
 
     let found = answer(&session, "SELECT first_value(c) AS f, last_value(b) AS l FROM t").await;
     let first = left.first().unwrap().2.unwrap_or("");
-    assert!(shown(&found).contains(&format!("| {first} ")) && shown(&found).contains(&format!("| {} ", left.last().unwrap().1)));
+    assert!(
+        shown(&found).contains(&format!("| {first} "))
+            && shown(&found).contains(&format!("| {} ", left.last().unwrap().1))
+    );
 }
 
 #[tokio::test]

@@ -37,25 +37,40 @@ fn names_take_their_exact_spelling() {
     let cases = [
         ("SELECT ID, NAME FROM T", "SELECT id, Name FROM t"),
         ("SELECT \"ID\", `name` FROM `T`", "SELECT \"id\", `Name` FROM `t`"),
-        ("SELECT T.Id, t.NAME AS N FROM T WHERE n = 1 ORDER BY N", "SELECT t.id, t.Name AS N FROM t WHERE n = 1 ORDER BY N"),
+        (
+            "SELECT T.Id, t.NAME AS N FROM T WHERE n = 1 ORDER BY N",
+            "SELECT t.id, t.Name AS N FROM t WHERE n = 1 ORDER BY N",
+        ),
         ("SELECT x.NAME FROM T X", "SELECT X.Name FROM t X"),
         ("SELECT \"A.B\", \"ORDER\" FROM t", "SELECT \"a.b\", \"order\" FROM t"),
         ("SELECT GRÖSSE, GRÖßE FROM t", "SELECT GRÖSSE, größe FROM t"),
         ("SELECT O_DATE FROM orders", "SELECT o_Date FROM Orders"),
         ("SELECT ORDERS.o_date FROM public.ORDERS", "SELECT Orders.o_Date FROM public.Orders"),
-        ("SELECT sum(ID) AS Total FROM t GROUP BY NAME HAVING TOTAL > 1 ORDER BY total", "SELECT sum(id) AS Total FROM t GROUP BY Name HAVING Total > 1 ORDER BY Total"),
+        (
+            "SELECT sum(ID) AS Total FROM t GROUP BY NAME HAVING TOTAL > 1 ORDER BY total",
+            "SELECT sum(id) AS Total FROM t GROUP BY Name HAVING Total > 1 ORDER BY Total",
+        ),
         ("SELECT Id FROM two", "SELECT Id FROM two"),
         ("SELECT X FROM two", "SELECT x FROM two"),
         ("SELECT K FROM U", "SELECT k FROM U"),
         ("SELECT * EXCLUDE (NAME) FROM t", "SELECT * EXCLUDE (Name) FROM t"),
         ("SELECT T.* FROM t JOIN orders USING (ID)", "SELECT t.* FROM t JOIN Orders USING(id)"),
-        ("SELECT a.NAME FROM t A JOIN orders B ON a.ID = b.id AND O_DATE > 1", "SELECT A.Name FROM t A JOIN Orders B ON A.id = B.id AND o_Date > 1"),
+        (
+            "SELECT a.NAME FROM t A JOIN orders B ON a.ID = b.id AND O_DATE > 1",
+            "SELECT A.Name FROM t A JOIN Orders B ON A.id = B.id AND o_Date > 1",
+        ),
         ("SELECT ADDRESS.STREET, p.address.street FROM P", "SELECT Address.Street, p.Address.Street FROM p"),
         ("SELECT OLD FROM t FOR VERSION AS OF 1", "SELECT Old FROM \"__lakeserve_at_0\" AS t"),
-        ("INSERT INTO T (ID, name) SELECT O_DATE, ID FROM orders", "INSERT INTO t (id, Name) SELECT o_Date, id FROM Orders"),
+        (
+            "INSERT INTO T (ID, name) SELECT O_DATE, ID FROM orders",
+            "INSERT INTO t (id, Name) SELECT o_Date, id FROM Orders",
+        ),
         ("DESCRIBE ORDERS", "DESCRIBE Orders"),
         ("DROP TABLE IF EXISTS ORDERS", "DROP TABLE IF EXISTS Orders"),
-        ("SELECT count(*) OVER W FROM t WINDOW w AS (PARTITION BY NAME)", "SELECT count(*) OVER w FROM t WINDOW w AS (PARTITION BY Name)"),
+        (
+            "SELECT count(*) OVER W FROM t WINDOW w AS (PARTITION BY NAME)",
+            "SELECT count(*) OVER w FROM t WINDOW w AS (PARTITION BY Name)",
+        ),
         ("VALUES (1) ORDER BY COLUMN1", "VALUES (1) ORDER BY column1"),
         ("SELECT Table_Name FROM Information_Schema.Tables", "SELECT table_name FROM information_schema.tables"),
         ("SELECT VALUE FROM Generate_Series(1, 3)", "SELECT value FROM generate_series(1, 3)"),
@@ -68,16 +83,37 @@ fn names_take_their_exact_spelling() {
 #[test]
 fn names_are_seen_through_subqueries_and_ctes() {
     let cases = [
-        ("WITH X AS (SELECT ID AS Key FROM T) SELECT KEY FROM x", "WITH X AS (SELECT id AS Key FROM t) SELECT Key FROM X"),
+        (
+            "WITH X AS (SELECT ID AS Key FROM T) SELECT KEY FROM x",
+            "WITH X AS (SELECT id AS Key FROM t) SELECT Key FROM X",
+        ),
         ("WITH t AS (SELECT NAME FROM T) SELECT name FROM t", "WITH t AS (SELECT Name FROM t) SELECT Name FROM t"),
         ("SELECT S.KEY FROM (SELECT ID AS Key FROM t) s", "SELECT s.Key FROM (SELECT id AS Key FROM t) s"),
-        ("SELECT ID FROM t WHERE EXISTS (SELECT 1 FROM orders WHERE O_DATE = NAME AND t.ID = orders.id)", "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM Orders WHERE o_Date = Name AND t.id = Orders.id)"),
-        ("SELECT (SELECT max(O_DATE) FROM orders WHERE ID = T.NAME) FROM t", "SELECT (SELECT max(o_Date) FROM Orders WHERE id = t.Name) FROM t"),
-        ("SELECT NAME FROM t UNION SELECT O_DATE FROM orders ORDER BY NAME", "SELECT Name FROM t UNION SELECT o_Date FROM Orders ORDER BY Name"),
-        ("WITH RECURSIVE n AS (SELECT ID AS Level FROM t UNION ALL SELECT LEVEL + 1 FROM N) SELECT level FROM n", "WITH RECURSIVE n AS (SELECT id AS Level FROM t UNION ALL SELECT Level + 1 FROM n) SELECT Level FROM n"),
+        (
+            "SELECT ID FROM t WHERE EXISTS (SELECT 1 FROM orders WHERE O_DATE = NAME AND t.ID = orders.id)",
+            "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM Orders WHERE o_Date = Name AND t.id = Orders.id)",
+        ),
+        (
+            "SELECT (SELECT max(O_DATE) FROM orders WHERE ID = T.NAME) FROM t",
+            "SELECT (SELECT max(o_Date) FROM Orders WHERE id = t.Name) FROM t",
+        ),
+        (
+            "SELECT NAME FROM t UNION SELECT O_DATE FROM orders ORDER BY NAME",
+            "SELECT Name FROM t UNION SELECT o_Date FROM Orders ORDER BY Name",
+        ),
+        (
+            "WITH RECURSIVE n AS (SELECT ID AS Level FROM t UNION ALL SELECT LEVEL + 1 FROM N) SELECT level FROM n",
+            "WITH RECURSIVE n AS (SELECT id AS Level FROM t UNION ALL SELECT Level + 1 FROM n) SELECT Level FROM n",
+        ),
         ("SELECT A FROM (VALUES (1, 2)) v (a, b)", "SELECT a FROM (VALUES (1, 2)) v (a, b)"),
-        ("SELECT q.k2 FROM u, LATERAL (SELECT u.K + K AS K2) q", "SELECT q.K2 FROM u, LATERAL (SELECT u.k + k AS K2) q"),
-        ("SELECT * FROM (SELECT * FROM t) WHERE NAME = 1 ORDER BY ID", "SELECT * FROM (SELECT * FROM t) WHERE Name = 1 ORDER BY id"),
+        (
+            "SELECT q.k2 FROM u, LATERAL (SELECT u.K + K AS K2) q",
+            "SELECT q.K2 FROM u, LATERAL (SELECT u.k + k AS K2) q",
+        ),
+        (
+            "SELECT * FROM (SELECT * FROM t) WHERE NAME = 1 ORDER BY ID",
+            "SELECT * FROM (SELECT * FROM t) WHERE Name = 1 ORDER BY id",
+        ),
         ("CREATE VIEW v AS SELECT ID FROM T", "CREATE VIEW v AS SELECT id FROM t"),
         ("EXPLAIN SELECT ID FROM T", "EXPLAIN SELECT id FROM t"),
     ];
