@@ -32,6 +32,9 @@ pub enum Command {
     Check(CheckArgs),
     /// Print the configuration that is in effect, as TOML.
     DumpConfig(DumpConfigArgs),
+    /// Write the demo tables and end; `up --demo` runs this in a process of its own.
+    #[command(hide = true)]
+    MakeDemo(MakeDemoArgs),
 }
 
 /// Which configuration, and which tables beside its own.
@@ -98,6 +101,17 @@ pub struct DumpConfigArgs {
     /// Configuration file [default: lakeserve.toml in this folder, where there is one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// `lakeserve make-demo`.
+#[derive(Debug, Args)]
+pub struct MakeDemoArgs {
+    /// Folder of all demos.
+    #[arg(long)]
+    pub folder: PathBuf,
+    /// Scale factor.
+    #[arg(long)]
+    pub scale: f64,
 }
 
 /// How rows are written.

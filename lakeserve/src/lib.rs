@@ -7,6 +7,7 @@
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod failure;
 pub mod query;
 pub mod services;
@@ -37,6 +38,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
             failure::say(config.to_toml()?.trim_end());
             Ok(())
         }
+        Command::MakeDemo(args) => demo::make(&args),
         Command::Broker => Err(Failure::role("broker")),
         Command::Server => Err(Failure::role("server")),
         Command::Indexer => Err(Failure::role("indexer")),

@@ -7,13 +7,14 @@ use lakeserve_broker::engine::{Engine, TableState};
 use lakeserve_broker::http;
 use lakeserve_common::shutdown::{Shutdown, signal};
 use lakeserve_common::spawn::spawn;
-use lakeserve_datagen::{DEFAULT_SCALE, DemoTable, Progress, ensure_demo};
+use lakeserve_datagen::DEFAULT_SCALE;
 use tokio::net::TcpListener;
 
 use crate::cli::UpArgs;
 use crate::config::Config;
+use crate::demo;
 use crate::failure::{Failure, say};
-use crate::services::{Services, TableToServe};
+use crate::services::Services;
 
 /// Serves the tables until SIGTERM or SIGINT.
 ///
@@ -40,7 +41,7 @@ async fn up(config: &Config, demo: Option<f64>) -> Result<(), Failure> {
     let services = Services::build(config)?;
     let mut tables = services.tables(config).await?;
     if let Some(scale) = demo {
-        tables.extend(demo_tables(config, scale).await?);
+        tables.extend(demo::tables(config, scale).await?);
     }
     if tables.is_empty() {
         return Err(Failure::usage(
@@ -97,17 +98,6 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
             "cannot listen at {address}: {error} (choose another address with --http or http.listen)"
         ))
     })
-}
-
-async fn demo_tables(config: &Config, scale: f64) -> Result<Vec<TableToServe>, Failure> {
-    let folder = config.data.path()?.join("demo");
-    let tables = ensure_demo(&folder, scale, &Progress::stderr()).await;
-    let tables = tables.map_err(|error| Failure::failed(format!("the demo tables cannot be made: {error:#}")))?;
-    let served = tables.into_iter().map(|DemoTable { name, location, .. }| {
-        let url = lakeserve_storage::Storage::parse_location(&location.display().to_string())?;
-        Ok(TableToServe { name, url, options: lakeserve_lake::TableOptions::default() })
-    });
-    Ok(served.collect::<lakeserve_common::Result<Vec<_>>>()?)
 }
 
 /// Waits for the first attempt at every table; then says what is served and what to try.
