@@ -47,6 +47,9 @@ pub fn run(args: &[&str]) -> anyhow::Result<Output> {
     })
 }
 
+/// How long one query may take: a debug build on a busy machine plans huge statements slowly.
+const PATIENCE_MS: u64 = 240_000;
+
 /// A running server. Killed when dropped.
 #[derive(Debug)]
 pub struct Server {
@@ -141,7 +144,7 @@ impl Start {
         Ok(Server {
             child,
             url: format!("http://127.0.0.1:{port}"),
-            client: reqwest::Client::builder().timeout(Duration::from_secs(120)).build()?,
+            client: reqwest::Client::builder().timeout(Duration::from_millis(PATIENCE_MS)).build()?,
             log,
             _folder: folder,
         })
@@ -198,7 +201,7 @@ impl Server {
     /// # Errors
     /// When the answer is an error; the message is the server's.
     pub async fn rows(&self, sql: &str) -> anyhow::Result<Vec<Vec<Value>>> {
-        let (status, mut answer) = self.post(json!({"sql": sql})).await?;
+        let (status, mut answer) = self.post(json!({"sql": sql, "timeout_ms": PATIENCE_MS})).await?;
         ensure!(status == 200, "status {status}: {}", answer["error"]);
         let Value::Array(rows) = answer["rows"].take() else { bail!("no rows in {answer}") };
         rows.into_iter()

@@ -108,7 +108,7 @@ async fn statements_without_measure() -> anyhow::Result<()> {
 }
 
 async fn answered_or_too_complex(server: &Server, sql: &str, expected: &Value) -> anyhow::Result<()> {
-    let (status, answer) = server.post(json!({"sql": sql})).await?;
+    let (status, answer) = server.post(json!({"sql": sql, "timeout_ms": 240_000})).await?;
     let right = status == 200 && answer["rows"] == json!([[expected]]);
     let told = (400..500).contains(&status) && answer["error"]["message"].as_str().is_some_and(|text| !text.is_empty());
     let start: String = sql.chars().take(60).collect();
