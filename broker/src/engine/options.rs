@@ -37,6 +37,12 @@ pub struct EngineOptions {
     pub session: SessionOptions,
 }
 
+/// A size for people: a bare number gets its unit.
+pub(crate) fn sized(size: ByteSize) -> String {
+    let text = size.to_string();
+    if text.ends_with(|last: char| last.is_ascii_digit()) { format!("{text} bytes") } else { text }
+}
+
 impl Default for EngineOptions {
     fn default() -> Self {
         Self {

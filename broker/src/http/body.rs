@@ -1,5 +1,7 @@
 //! Reading a request's body within its limits.
 
+use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -7,6 +9,8 @@ use futures::StreamExt;
 use http::{HeaderMap, header};
 use lakeserve_common::units::{ByteSize, Span};
 use lakeserve_common::{Error, ErrorKind, Result};
+
+use crate::engine::options::sized;
 
 /// How much of a body that is too large is read on and thrown away, so that a client which sends
 /// before it listens still sees the answer instead of a reset connection.
@@ -41,8 +45,7 @@ async fn collect(body: Body, limit: ByteSize, announced: Option<u64>) -> Result<
     let mut collected = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
     let mut received = 0_u64;
     while let Some(piece) = stream.next().await {
-        let piece = piece
-            .map_err(|error| Error::new(ErrorKind::Cancelled, format!("the request's body cannot be read: {error}")))?;
+        let piece = piece.map_err(|error| broken(&error))?;
         received = received.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
         if received <= limit.0 {
             collected.extend_from_slice(&piece);
@@ -59,8 +62,30 @@ async fn collect(body: Body, limit: ByteSize, announced: Option<u64>) -> Result<
     }
 }
 
+/// Our end of the connection reports errors of its own type; a bare I/O error is the decompressor's.
+fn broken(error: &axum::Error) -> Error {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
+    while let Some(inner) = cause.downcast_ref::<axum::Error>().and_then(|outer| outer.source()) {
+        cause = inner;
+    }
+    if cause.is::<io::Error>() {
+        return Error::new(ErrorKind::Parse, format!("the request's body cannot be decompressed: {cause}"))
+            .with_hint("send whole gzip data, or no content-encoding");
+    }
+    Error::new(ErrorKind::Cancelled, format!("the request's body cannot be read: {error}"))
+}
+
+/// Refuses a list where an object belongs: serde would take its elements for the fields.
+pub(super) fn check_object(bytes: &[u8]) -> Result<()> {
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'[') => Err(Error::new(ErrorKind::Option, "the request's body is invalid: a JSON list, not an object")
+            .with_hint(r#"send {"sql":"SELECT …"}"#)),
+        _ => Ok(()),
+    }
+}
+
 fn too_large(limit: ByteSize) -> Error {
-    Error::new(ErrorKind::TooLarge, format!("the request's body is larger than the {limit} that are accepted"))
+    Error::new(ErrorKind::TooLarge, format!("the request's body is larger than the {} that are accepted", sized(limit)))
         .with_hint("send less, or raise max_body_bytes")
 }
 

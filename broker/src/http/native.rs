@@ -71,6 +71,7 @@ async fn send<E: Encoder>(app: &App, answer: crate::engine::QueryAnswer, encoder
 }
 
 fn parse(bytes: &[u8]) -> Result<QueryRequest> {
+    body::check_object(bytes)?;
     let request: NativeRequest<'_> = serde_json::from_slice(bytes).map_err(|error| {
         body::malformed(&error).with_hint(r#"send {"sql":"SELECT …"}, optionally with params, timeout_ms and snapshot"#)
     })?;
@@ -147,7 +148,8 @@ mod tests {
     fn a_body_that_is_not_right_is_refused_by_name() {
         for (body, named) in [
             ("{", "EOF"),
-            ("[]", "invalid"),
+            ("[]", "list"),
+            (r#" ["SELECT 1", null, null, null]"#, "list"),
             (r#"{"sql":1}"#, "string"),
             (r#"{"query":"SELECT 1"}"#, "query"),
             (r#"{"params":[]}"#, "sql"),

@@ -100,6 +100,8 @@ fn pieces<E: Encoder>(
             }
         }
     })
+    // The compressing layer asks once more after the end.
+    .fuse()
 }
 
 /// The next piece of the body and what comes after it.

@@ -1,6 +1,6 @@
 //! `POST /v1/query`.
 
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 
 use arrow::ipc::reader::StreamReader;
 use reqwest::StatusCode;
@@ -114,6 +114,24 @@ async fn explain_and_show_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_large_answer_is_streamed_whole_under_gzip() {
+    let broker = Broker::start().await;
+    let sql = "SELECT a.id, b.name FROM (SELECT id FROM numbers WHERE id < 40) a CROSS JOIN numbers b";
+    for path in ["/v1/query", "/query/sql"] {
+        let request = broker.client.post(format!("{}{path}", broker.url)).header("accept-encoding", "gzip");
+        let response = request.body(json!({ "sql": sql }).to_string()).send().await.unwrap();
+        assert_eq!(response.headers()["content-encoding"], "gzip");
+        let packed = response.bytes().await.expect("the body ends well");
+        let mut plain = String::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut plain).unwrap();
+        assert!(plain.len() > 1 << 20, "{path}: {} bytes", plain.len());
+        let answer: Value = serde_json::from_str(&plain).unwrap();
+        let rows = if path == "/v1/query" { &answer["rows"] } else { &answer["resultTable"]["rows"] };
+        assert_eq!(rows.as_array().unwrap().len(), 40 * 3000);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bodies_are_gzipped_both_ways_and_ids_come_back() {
     let broker = Broker::start().await;
     let request = broker.client.post(format!("{}/v1/query", broker.url));
@@ -135,6 +153,12 @@ async fn bodies_are_gzipped_both_ways_and_ids_come_back() {
     let request = broker.client.post(format!("{}/v1/query", broker.url));
     let response = request.header("content-encoding", "gzip").body(gzipped.clone()).send().await.unwrap();
     assert_eq!(response.json::<Value>().await.unwrap()["rows"], json!([[1]]));
+    for corrupt in [gzipped[..20].to_vec(), b"no gzip at all".to_vec()] {
+        let request = broker.client.post(format!("{}/v1/query", broker.url));
+        let response = request.header("content-encoding", "gzip").body(corrupt).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(response.json::<Value>().await.unwrap()["error"]["kind"], "parse");
+    }
     let request = broker.client.post(format!("{}/v1/query", broker.url));
     let response = request.header("content-encoding", "zstd").body(gzipped).send().await.unwrap();
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
