@@ -23,7 +23,7 @@ use crate::services::Services;
 /// the demo cannot be written.
 pub fn run(args: UpArgs) -> Result<(), Failure> {
     let mut config = Config::load(args.config.config.as_deref())?;
-    config.add_tables(args.config.tables);
+    config.add_tables(args.config.tables)?;
     if let Some(address) = args.http {
         config.http.listen = address;
     }
@@ -31,8 +31,9 @@ pub fn run(args: UpArgs) -> Result<(), Failure> {
     let runtime = crate::runtime()?;
     let demo = args.demo.then(|| args.scale.unwrap_or(DEFAULT_SCALE));
     let result = runtime.block_on(up(&config, demo));
-    // Blocking reads of a hung file system must not hold the process back.
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    // Not shut down: blocking reads of a hung file system would hold the process back, and a table that
+    // is still being opened would report a panic. The process ends.
+    std::mem::forget(runtime);
     result
 }
 
@@ -128,10 +129,10 @@ const Q6: &str = "SELECT sum(l_extendedprice * l_discount) AS revenue FROM linei
     WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01' \
     AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24";
 
-fn commands(url: &str, demo: bool, served: &[String]) -> [String; 3] {
+fn commands(url: &str, demo: bool, served: &[String]) -> Vec<String> {
     let tables = format!("curl -s {url}/tables");
     if demo {
-        return [
+        return vec![
             format!("curl -sG {url}/query/sql --data-urlencode \"sql={Q6}\""),
             format!(
                 "lakeserve query --url {url} \"SELECT n_name, count(*) AS customers FROM customer \
@@ -140,11 +141,14 @@ fn commands(url: &str, demo: bool, served: &[String]) -> [String; 3] {
             tables,
         ];
     }
-    let name = served.first().map_or("t", String::as_str);
+    let Some(name) = served.first() else {
+        // Nothing can be queried yet: why is what there is to see.
+        return vec![format!("curl -s {url}/admin/tables")];
+    };
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    let quoted = if plain { name.to_owned() } else { format!("\\\"{}\\\"", name.replace('"', "\\\"\\\"")) };
-    [
+    let quoted = if plain { name.clone() } else { format!("\\\"{}\\\"", name.replace('"', "\\\"\\\"")) };
+    vec![
         format!("curl -sG {url}/query/sql --data-urlencode \"sql=SELECT count(*) FROM {quoted}\""),
         format!("lakeserve query --url {url} \"SELECT * FROM {quoted} LIMIT 10\""),
         tables,
@@ -157,9 +161,11 @@ mod tests {
 
     #[test]
     fn three_commands_are_shown_and_names_are_quoted_for_the_shell() {
-        let [count, ..] = commands("http://h", false, &["My \"t\"".to_owned()]);
+        let count = &commands("http://h", false, &["My \"t\"".to_owned()])[0];
         assert!(count.ends_with(r#"FROM \"My \"\"t\"\"\"""#), "{count}");
-        let [q6, join, _] = commands("http://h", true, &[]);
+        assert!(commands("http://h", false, &[]).iter().all(|command| !command.contains("SELECT")));
+        let shown = commands("http://h", true, &[]);
+        let (q6, join) = (&shown[0], &shown[1]);
         assert!(
             q6.starts_with("curl ")
                 && q6.contains("l_discount BETWEEN 0.05 AND 0.07")

@@ -25,7 +25,8 @@ pub fn run(args: QueryArgs) -> Result<(), Failure> {
         Some(url) => runtime.block_on(remote::run(&url, &sql, &args)),
         None => runtime.block_on(embedded::run(&sql, args)),
     };
-    runtime.shutdown_background();
+    // Not shut down: a table that is still being opened would report that as a panic. The process ends.
+    std::mem::forget(runtime);
     result
 }
 
