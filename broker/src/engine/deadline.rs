@@ -58,7 +58,7 @@ impl Deadline {
 
 fn exceeded(timeout: Duration) -> Error {
     Error::new(ErrorKind::Deadline, format!("the query did not end within its timeout of {}", Span(timeout)))
-        .with_hint("raise timeoutMs, or ask for less")
+        .with_hint("raise the timeout (timeoutMs, timeout_ms or --timeout), or ask for less")
 }
 
 #[cfg(test)]

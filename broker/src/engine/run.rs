@@ -28,6 +28,7 @@ use super::ddl;
 use super::deadline::Deadline;
 use super::local::Local;
 use super::metrics::EngineMetrics;
+use super::options::sized;
 use super::running::Listed;
 use super::scope::{Scope, Shared, read_only};
 use super::session::{QueryRequest, Rights};
@@ -148,6 +149,9 @@ async fn steps(job: &Job, output: &mut Output) -> Result<()> {
 
     let script = dialect::parse(&job.request.sql, &engine.parse_limits())?;
     let settings = job.settings(&script.settings)?;
+    if let Some(id) = &settings.client_query_id {
+        job.listed.query.client_id.set(id);
+    }
     job.deadline.set(job.timeout(&settings)?);
     let mut statements = script.statements;
     let statement = match (statements.pop(), statements.len()) {
@@ -308,7 +312,7 @@ impl Limits {
             return Err(Error::new(ErrorKind::TooLarge, message).with_hint("add a LIMIT, or aggregate"));
         }
         if bytes > self.bytes {
-            let limit = ByteSize(self.bytes);
+            let limit = sized(ByteSize(self.bytes));
             let message = format!("the result is larger than the {limit} that one result may have");
             return Err(Error::new(ErrorKind::TooLarge, message).with_hint("add a LIMIT, or select fewer columns"));
         }
@@ -367,7 +371,8 @@ impl Job {
             (StatementKind::SessionDdl | StatementKind::SessionInsert, Rights::Read) => {
                 let error = match statement.target() {
                     Some(name) if self.engine.tables.contains(&name) => read_only(&name),
-                    _ => Error::new(ErrorKind::Unsupported, "this connection can only read"),
+                    _ => Error::new(ErrorKind::Unsupported, "this connection can only read")
+                        .with_hint("tables of a session need `lakeserve query` without --url"),
                 };
                 Err(error)
             }

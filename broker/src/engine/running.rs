@@ -7,13 +7,36 @@ use lakeserve_common::id::QueryId;
 use lakeserve_common::{Error, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
+/// The id that a client gives its query, to cancel it by. Clones are the same id: a `SET` of the
+/// statement gives or changes it while the query is under way already.
+#[derive(Debug, Clone, Default)]
+pub struct ClientQueryId(Arc<Mutex<Option<String>>>);
+
+impl ClientQueryId {
+    /// An id that was given with the request, or none.
+    #[must_use]
+    pub fn new(id: Option<String>) -> Self {
+        Self(Arc::new(Mutex::new(id)))
+    }
+
+    /// The id as it is now.
+    #[must_use]
+    pub fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, id: &str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_owned());
+    }
+}
+
 /// One query under way.
 #[derive(Debug)]
 pub struct RunningQuery {
     /// Its id.
     pub id: QueryId,
     /// The id that the client gave it.
-    pub client_id: Option<String>,
+    pub client_id: ClientQueryId,
     /// The text as it came.
     pub sql: Arc<str>,
     /// When it came, milliseconds since the Unix epoch.
@@ -69,7 +92,7 @@ impl Drop for Listed {
 }
 
 impl Running {
-    pub(crate) fn start(&self, id: QueryId, client_id: Option<String>, sql: Arc<str>, started_ms: i64) -> Listed {
+    pub(crate) fn start(&self, id: QueryId, client_id: ClientQueryId, sql: Arc<str>, started_ms: i64) -> Listed {
         let query = Arc::new(RunningQuery {
             id,
             client_id,
@@ -84,10 +107,9 @@ impl Running {
 
     /// Cancels the query of this id, or with `client` the ones to which clients gave it. How many.
     pub(crate) fn cancel(&self, id: &str, client: bool) -> usize {
-        let found = self
-            .all()
-            .into_iter()
-            .filter(|query| if client { query.client_id.as_deref() == Some(id) } else { query.id.as_str() == id });
+        let found = self.all().into_iter().filter(|query| {
+            if client { query.client_id.get().as_deref() == Some(id) } else { query.id.as_str() == id }
+        });
         found.map(|query| query.cancel(ErrorKind::Cancelled)).count()
     }
 
@@ -117,8 +139,8 @@ mod tests {
     #[tokio::test]
     async fn a_query_is_cancelled_by_either_id_and_leaves_the_list() {
         let running = Running::default();
-        let one = running.start(QueryId::new("1"), Some("mine".into()), "select 1".into(), 0);
-        let two = running.start(QueryId::new("2"), None, "select 2".into(), 0);
+        let one = running.start(QueryId::new("1"), ClientQueryId::new(Some("mine".into())), "select 1".into(), 0);
+        let two = running.start(QueryId::new("2"), ClientQueryId::default(), "select 2".into(), 0);
         assert_eq!(running.cancel("mine", false), 0);
         assert_eq!(running.cancel("mine", true), 1);
         assert_eq!(one.query.cancelled().await.kind(), ErrorKind::Cancelled);

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -19,7 +20,7 @@ use futures::future::BoxFuture;
 use lakeserve_common::{Error, ErrorKind, Result};
 use lakeserve_exec::QueryCounters;
 use lakeserve_lake::{LakeTable, SnapshotChoice, TableSnapshot};
-use lakeserve_query::dialect::{self, Statement, VersionChoice, VersionedTable};
+use lakeserve_query::dialect::{self, Statement, StatementKind, VersionChoice, VersionedTable};
 use lakeserve_query::error::{from_datafusion, to_datafusion};
 use lakeserve_query::session::{DEFAULT_CATALOG, DEFAULT_SCHEMA};
 
@@ -27,6 +28,9 @@ use super::EngineInner;
 use super::answer::SnapshotUse;
 use super::local::{Local, View};
 use super::tables::{ServedTable, TableState, pick};
+
+/// How long a list of tables waits for those that are being opened.
+const FIRST_OPEN: Duration = Duration::from_secs(10);
 
 /// A table in the state that the query reads.
 #[derive(Debug, Clone)]
@@ -99,11 +103,25 @@ impl Shared {
         let pins = self.lock();
         match self.choices.keys().find(|name| !pins.contains_key(*name)) {
             None => Ok(()),
+            Some(name) if pins.values().any(|pin| pin.served.name() == name) => Err(Error::new(
+                ErrorKind::Option,
+                format!("`snapshot` names table {name}, whose state the statement chooses itself"),
+            )
+            .with_hint("use either `snapshot` or FOR VERSION AS OF")),
             Some(name) => Err(Error::new(
                 ErrorKind::Option,
                 format!("`snapshot` names table {name}, which the query does not read"),
             )),
         }
+    }
+
+    /// Waits, for a bounded time, until every served table was opened or has failed to: only then a
+    /// list of tables is whole.
+    async fn settle(&self) {
+        let tables = self.engine.tables.all();
+        let settled = futures::future::join_all(tables.iter().map(|table| table.current()));
+        // What is not opened by then is left out.
+        let _ = tokio::time::timeout(FIRST_OPEN, settled).await;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Pin>> {
@@ -244,7 +262,12 @@ impl Scope {
     /// Whatever is wrong with the statement: an unknown table or column, types, functions.
     pub(crate) async fn plan(&self, state: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
         let mut schemas: HashMap<String, SchemaRef> = HashMap::new();
-        for name in dialect::table_names(&statement) {
+        let named = dialect::table_names(&statement);
+        let lists = |name: &String| name.to_ascii_lowercase().contains("information_schema.");
+        if statement.kind() == StatementKind::Show || named.iter().any(lists) {
+            self.shared.settle().await;
+        }
+        for name in named {
             let Some(found) = self.canonical(&name)? else { continue };
             if let Some(provider) = self.provider(&found).await? {
                 schemas.insert(found, provider.schema());

@@ -16,6 +16,7 @@ use super::answer::{AbortOnDrop, QueryAnswer, receive};
 use super::deadline::Deadline;
 use super::local::Local;
 use super::run::{Header, Job, run};
+use super::running::ClientQueryId;
 use super::settings::Settings;
 
 /// Batches that may wait between the compute threads and the reader of an answer.
@@ -47,7 +48,7 @@ pub struct QueryRequest {
     /// The id to use; `None`: a fresh one.
     pub query_id: Option<QueryId>,
     /// The id under which the client may cancel the query.
-    pub client_query_id: Option<String>,
+    pub client_query_id: ClientQueryId,
 }
 
 /// A session over an engine.

@@ -1,15 +1,16 @@
 //! What can be configured about the HTTP front end. Everything has a default.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 use lakeserve_common::units::{ByteSize, Span};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// The HTTP listener and what it accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpOptions {
     /// Address and port to listen at. Default 127.0.0.1:8099.
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// Host and port that clients are told to connect to; none: the ones they used. Default none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,6 +42,18 @@ impl Default for HttpOptions {
     }
 }
 
+/// An address by number or by name, as the command line takes it.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let found = text.to_socket_addrs().map(|mut found| found.next());
+    let why = match found {
+        Ok(Some(address)) => return Ok(address),
+        Ok(None) => "the name has no address".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(de::Error::custom(format!("`{text}` is no address to listen at ({why}); write for example 127.0.0.1:8099")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,6 +62,10 @@ mod tests {
     fn a_mistyped_field_is_refused_by_name() {
         let error = serde_json::from_str::<HttpOptions>(r#"{"lissten":"127.0.0.1:1"}"#).unwrap_err();
         assert!(error.to_string().contains("lissten"), "{error}");
+        let error = serde_json::from_str::<HttpOptions>(r#"{"listen":"8099"}"#).unwrap_err();
+        assert!(error.to_string().contains("127.0.0.1:8099"), "{error}");
+        let named: HttpOptions = serde_json::from_str(r#"{"listen":"localhost:8099"}"#).unwrap();
+        assert!(named.listen.ip().is_loopback() && named.listen.port() == 8099);
         assert_eq!(serde_json::from_str::<HttpOptions>("{}").unwrap(), HttpOptions::default());
     }
 }

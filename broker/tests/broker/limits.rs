@@ -66,23 +66,25 @@ async fn a_join_that_finds_nothing_ends_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_is_listed_and_cancelled_by_id() {
     let broker = Broker::start().await;
-    for client_id in [false, true] {
-        let sql = if client_id { format!("SET clientQueryId='mine'; {ENDLESS}") } else { ENDLESS.to_owned() };
-        let body = match client_id {
+    for (client_id, set) in [(false, false), (true, false), (true, true)] {
+        let sql = if set { format!("SET clientQueryId='mine'; {ENDLESS}") } else { ENDLESS.to_owned() };
+        let body = match client_id && !set {
             true => json!({"sql": ENDLESS, "queryOptions": "clientQueryId=mine"}),
             false => json!({ "sql": sql }),
         };
         let request = broker.client.post(format!("{}/query/sql", broker.url)).body(body.to_string());
         let client = spawn::spawn("client", request.send());
         broker.until("the start of the query", |engine| engine.running().len() == 1).await;
+        broker.until("its name", |engine| engine.running()[0].client_id.get().is_some() == client_id).await;
         let queries = broker.get_json("/queries").await;
         let (id, listed) = queries.as_object().unwrap().iter().next().unwrap();
-        assert_eq!(listed, ENDLESS);
+        assert_eq!(listed, &sql);
         let path = if client_id { "/query/mine?client=true".to_owned() } else { format!("/query/{id}") };
         let cancelled = broker.client.delete(format!("{}{path}", broker.url)).send().await.unwrap();
         assert_eq!(cancelled.status().as_u16(), 200);
         let answer: Value = client.await.unwrap().unwrap().json().await.unwrap();
         assert_eq!(answer["exceptions"][0]["errorCode"], 503, "{answer}");
+        assert_eq!(answer["clientRequestId"], if client_id { json!("mine") } else { Value::Null }, "{answer}");
     }
     let unknown = broker.client.delete(format!("{}/query/nope", broker.url)).send().await.unwrap();
     assert_eq!(unknown.status().as_u16(), 404);

@@ -69,6 +69,10 @@ async fn a_request_chooses_the_state_of_a_table() {
     let body = json!({"sql": "SELECT count(*) FROM numbers", "snapshot": {"d": 0}});
     let (status, error) = broker.request_error(&body).await;
     assert_eq!((status, &error["kind"]), (400, &json!("option")), "{error}");
+    let body = json!({"sql": "SELECT count(*) FROM d FOR VERSION AS OF 1", "snapshot": {"d": 0}});
+    let (status, error) = broker.request_error(&body).await;
+    assert_eq!(status, 400, "{error}");
+    assert!(error["message"].as_str().unwrap().contains("chooses itself"), "{error}");
     // Delta has no branches.
     let body = json!({"sql": "SELECT count(*) FROM d", "snapshot": {"d": "main"}});
     let (status, error) = broker.request_error(&body).await;

@@ -81,10 +81,12 @@ async fn run(app: App, headers: &HeaderMap, request: Result<PinotRequest, Refusa
             let query = request.query(about.query_id.clone());
             match query {
                 Ok(query) => {
-                    about.client_id.clone_from(&query.client_query_id);
-                    match app.engine.session(Rights::Read).execute(query).await {
+                    let client_id = query.client_query_id.clone();
+                    let executed = app.engine.session(Rights::Read).execute(query).await;
+                    // Asked only now: the statement itself may have set it.
+                    about.client_id = client_id.get();
+                    match executed {
                         Ok(answer) => {
-                            about.client_id = about.client_id.or_else(|| answer.settings.client_query_id.clone());
                             let encoder = PinotJson::new(about.clone(), answer.settings.drop_results);
                             match respond(answer, encoder, app.metrics.broken.clone()).await {
                                 Ok(response) => return response,

@@ -5,8 +5,9 @@ use lakeserve_common::id::QueryId;
 use lakeserve_common::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
+use crate::engine::running::ClientQueryId;
 use crate::engine::{QueryRequest, Settings};
-use crate::http::body::malformed;
+use crate::http::body::{check_object, malformed};
 
 /// The request's body. Fields that some clients still send and that mean the only thing there is
 /// are accepted; all others are refused by name.
@@ -28,6 +29,7 @@ pub(super) struct PinotRequest {
 
 impl PinotRequest {
     pub(super) fn from_json(bytes: &[u8]) -> Result<Self> {
+        check_object(bytes)?;
         let request: Self = serde_json::from_slice(bytes).map_err(|error| {
             malformed(&error).with_hint(r#"send {"sql":"SELECT …"}, optionally with queryOptions and trace"#)
         })?;
@@ -75,7 +77,7 @@ impl PinotRequest {
             sql: self.sql,
             options,
             query_id: Some(query_id),
-            client_query_id: settings.client_query_id,
+            client_query_id: ClientQueryId::new(settings.client_query_id),
             ..QueryRequest::default()
         })
     }
@@ -107,5 +109,6 @@ mod tests {
         assert!(PinotRequest::from_json(br#"{"sql":"SELECT 1","queryFormat":"pql"}"#).is_err());
         assert!(PinotRequest::from_json(br#"{"sql":"SELECT 1","queryoptions":""}"#).is_err());
         assert!(PinotRequest::from_json(br#"{"pql":"SELECT 1"}"#).is_err());
+        assert!(PinotRequest::from_json(br#"["SELECT 1",null,null,null,null]"#).is_err());
     }
 }
