@@ -35,12 +35,20 @@ pub enum SnapshotChoice {
     Reference(String),
 }
 
+/// Milliseconds since the Unix epoch as ISO text, for messages.
+pub(crate) fn utc(ms: i64) -> String {
+    match chrono::DateTime::from_timestamp_millis(ms) {
+        Some(time) => time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true),
+        None => format!("{ms} ms"),
+    }
+}
+
 impl std::fmt::Display for SnapshotChoice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Latest => f.write_str("latest"),
             Self::Version(version) => write!(f, "version {version}"),
-            Self::Timestamp(ms) => write!(f, "timestamp {ms} ms"),
+            Self::Timestamp(ms) => write!(f, "timestamp {}", utc(*ms)),
             Self::Reference(name) => write!(f, "reference '{name}'"),
         }
     }

@@ -36,7 +36,7 @@ use crate::delta::engine::{Engines, TABLE_ROOT};
 use crate::delta::log::CommitStamp;
 use crate::delta::paths::TableRoot;
 use crate::snapshot::{DataFile, TableFormat, TableSnapshot};
-use crate::table::{FormatReader, SnapshotChoice};
+use crate::table::{FormatReader, SnapshotChoice, utc};
 use crate::token::snapshot_token;
 
 /// Refreshes that the kernel's list of commits may grow by before it takes in a checkpoint.
@@ -185,11 +185,11 @@ impl DeltaReader {
                 Ok(commit) => Ok(commit.version),
                 Err(KernelError::LogHistory(error)) => match *error {
                     LogHistoryError::TimestampOutOfRange { nearest_timestamp, .. } => {
-                        let message = format!("{location} has no version at or before {ms} ms");
+                        let message = format!("{location} has no version at or before {}", utc(ms));
                         let error = Error::new(ErrorKind::NoSuchTable, message);
                         Err(match nearest_timestamp {
                             NearestTimestamp::Earliest(first) => {
-                                error.with_hint(format!("the first one is of {first} ms"))
+                                error.with_hint(format!("the first one is of {}", utc(first)))
                             }
                             _ => error,
                         })

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::schema::Schema;
-use crate::table::SnapshotChoice;
+use crate::table::{SnapshotChoice, utc};
 
 /// The branch that `latest` reads.
 const MAIN: &str = "main";
@@ -252,10 +252,10 @@ impl TableMetadata {
             }
         };
         let there_are = match oldest {
-            Some(oldest) => format!("the oldest state known is of {oldest} ms"),
+            Some(oldest) => format!("the oldest state known is of {}", utc(oldest)),
             None => "nothing was written to the table yet".to_owned(),
         };
-        Err(self.no_such(&format!("no snapshot at or before {ms} ms"), there_are))
+        Err(self.no_such(&format!("no snapshot at or before {}", utc(ms)), there_are))
     }
 
     fn current_schema(&self) -> Result<Schema> {
