@@ -17,7 +17,7 @@ const AT_A_TIME: usize = 8;
 /// Usage when the configuration is wrong; failed when a table does not open.
 pub fn run(args: &CheckArgs) -> Result<(), Failure> {
     let mut config = Config::load(args.config.config.as_deref())?;
-    config.add_tables(args.config.tables.clone());
+    config.add_tables(args.config.tables.clone())?;
     config.telemetry.install(true)?;
     crate::runtime()?.block_on(check(&config))
 }

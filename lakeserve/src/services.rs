@@ -57,7 +57,7 @@ impl Services {
     /// The configured tables, then those of the catalogs. A table of its own name in `[tables]` wins.
     ///
     /// # Errors
-    /// When a catalog's folder cannot be listed.
+    /// When a catalog's folder cannot be listed or holds no table.
     pub async fn tables(&self, config: &Config) -> Result<Vec<TableToServe>, Failure> {
         let mut tables = Vec::new();
         for (name, table) in &config.tables {
@@ -66,7 +66,13 @@ impl Services {
         }
         for (catalog, source) in &config.catalogs {
             let found = self.list(source).await;
-            for table in found.map_err(|error| Failure::failed(format!("catalogs.{catalog}: {error}")))? {
+            let found = found.map_err(|error| Failure::failed(format!("catalogs.{catalog}: {error}")))?;
+            if found.is_empty() {
+                // A folder that does not exist looks the same in an object store.
+                let CatalogConfig::Folder { location } = source;
+                return Err(Failure::failed(format!("catalogs.{catalog}: there is no table below {location}")));
+            }
+            for table in found {
                 if tables.iter().all(|known| known.name != table.name) {
                     tables.push(table);
                 }

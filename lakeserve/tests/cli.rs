@@ -77,6 +77,7 @@ fn version_help_and_usage() {
         &["up", "--scale", "1"],
         &["up"],
         &["up", "--table", "t=/x", "--http", "nonsense"],
+        &["up", "--table", "t=/x", "--table", "t=/y"],
     ] {
         let said = run(folder.path(), args);
         assert_eq!(said.status, 2, "{args:?}: {}", said.stderr);
@@ -233,6 +234,11 @@ fn check_opens_every_table() {
     std::fs::write(folder.path().join("c.toml"), "[catalogs.here]\ntype = 'folder'\nlocation = '.'\n").unwrap();
     let catalog = run(folder.path(), &["check", "--config", "c.toml"]);
     assert!(catalog.stdout.contains("ok      t: parquet") && catalog.stdout.contains("broken"), "{}", catalog.stdout);
+    std::fs::write(folder.path().join("e.toml"), "[catalogs.lost]\ntype = 'folder'\nlocation = 'nowhere'\n").unwrap();
+    for command in ["check", "up"] {
+        let lost = run(folder.path(), &[command, "--config", "e.toml"]);
+        assert!(lost.status == 1 && lost.stderr.contains("catalogs.lost"), "{command}: {}", lost.stderr);
+    }
     std::fs::write(folder.path().join("d.toml"), "[catalogs.prod]\ntype = 'iceberg-rest'\nuri = 'http://x'\n").unwrap();
     let refused = run(folder.path(), &["check", "--config", "d.toml"]);
     assert!(refused.status == 2 && refused.stderr.contains("iceberg-rest"), "{}", refused.stderr);

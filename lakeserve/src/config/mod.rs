@@ -6,7 +6,7 @@
 mod reference;
 mod tables;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use figment::Figment;
@@ -147,13 +147,31 @@ impl Config {
     }
 
     /// Adds tables that were given as flags; they win over the file's.
-    pub fn add_tables(&mut self, tables: Vec<(String, String)>) {
+    ///
+    /// # Errors
+    /// Usage when two flags give one name.
+    pub fn add_tables(&mut self, tables: Vec<(String, String)>) -> Result<(), Failure> {
+        let mut given = BTreeSet::new();
         for (name, location) in tables {
+            if !given.insert(name.clone()) {
+                return Err(Failure::usage(format!("--table {name} is given twice: each table needs its own name")));
+            }
             self.tables.insert(name, TableConfig { location, format: None });
         }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), Failure> {
+        let engine = &self.engine;
+        for (key, span) in [
+            ("query_timeout", engine.query_timeout),
+            ("max_query_timeout", engine.max_query_timeout),
+            ("refresh_interval", engine.refresh_interval),
+        ] {
+            if span.0.is_zero() {
+                return Err(Failure::usage(format!("engine.{key} cannot be `{span}`: it takes a time above zero")));
+            }
+        }
         for (name, table) in &self.tables {
             table.url().map_err(|error| Failure::usage(format!("tables.{name}: {error}")))?;
         }
@@ -223,6 +241,9 @@ mod tests {
     fn a_wrong_value_is_named_with_its_key() {
         for (text, parts) in [
             ("[engine]\nquery_timeout = '5 parsecs'", ["engine.query_timeout", "5 parsecs"]),
+            ("[engine]\nquery_timeout = '0s'", ["engine.query_timeout", "0"]),
+            ("[engine]\nrefresh_interval = '0s'", ["engine.refresh_interval", "0"]),
+            ("[http]\nlisten = '8099'", ["http.listen", "127.0.0.1:8099"]),
             ("[storage]\ncache_bytes = 'much'", ["storage.cache_bytes", "much"]),
             ("[tables.t]\nlocation = 'ftp://x/y'", ["tables.t", "ftp"]),
             ("[tables.t]\nlocation = '/x'\nformat = 'hudi'", ["tables.t.format", "hudi"]),

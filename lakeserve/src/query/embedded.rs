@@ -17,7 +17,7 @@ const NO_LIMIT: Span = Span::secs(365 * 24 * 3600);
 
 pub(super) async fn run(sql: &str, args: QueryArgs) -> Result<(), Failure> {
     let mut config = Config::load(args.config.config.as_deref())?;
-    config.add_tables(args.config.tables);
+    config.add_tables(args.config.tables)?;
     config.telemetry.install(true)?;
     config.engine.query_timeout = args.timeout.unwrap_or(NO_LIMIT);
     config.engine.max_query_timeout = NO_LIMIT;
