@@ -4,6 +4,7 @@
 //! What the planner would drop without a word (samples, locks, hints, settings and so on) is refused
 //! by name here. Statements are bounded in bytes and depth, so that no text can exhaust the stack.
 
+mod complexity;
 mod exprs;
 mod from;
 mod kind;

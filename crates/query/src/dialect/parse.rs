@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use lakeserve_common::error::{Error, ErrorKind, Result};
 
+use super::complexity;
 use super::kind::classify;
 use super::normalise::{Normalise, microseconds};
 use super::refuse::Refuse;
@@ -112,7 +113,7 @@ fn prepare_sql(sql: &mut Sql, limits: &ParseLimits) -> Result<()> {
     }
     match Visit::visit(&*sql, &mut Refuse) {
         ControlFlow::Break(error) => Err(*error),
-        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Continue(()) => complexity::check(sql),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Join, JoinOperator, LimitClause,
     NamedWindowExpr, OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier, TableAlias, TableFactor,
-    TableSampleModifier, Visitor, WindowSpec, WindowType,
+    TableSampleModifier, Visitor, WindowFrameBound, WindowSpec, WindowType,
 };
 use lakeserve_common::error::{Error, ErrorKind};
 
@@ -238,7 +238,23 @@ fn set_expr(body: &SetExpr) -> Flow {
 }
 
 fn window_spec(spec: &WindowSpec) -> Flow {
-    first_of(&[(spec.window_name.is_some(), "a window that refines a named window")])
+    let bounds = spec.window_frame.iter().flat_map(|frame| [Some(&frame.start_bound), frame.end_bound.as_ref()]);
+    let huge = bounds.flatten().any(is_huge_offset);
+    first_of(&[
+        (spec.window_name.is_some(), "a window that refines a named window"),
+        (huge, "a window frame that reaches more than 10^15 rows"),
+    ])
+}
+
+/// The planner adds offsets to limits without looking for overflow.
+fn is_huge_offset(bound: &WindowFrameBound) -> bool {
+    match bound {
+        WindowFrameBound::Preceding(Some(offset)) | WindowFrameBound::Following(Some(offset)) => {
+            let digits = offset.to_string();
+            digits.len() > 16 && digits.bytes().all(|digit| digit.is_ascii_digit())
+        }
+        _ => false,
+    }
 }
 
 /// Names of the functions that work on single rows, with their aliases.

@@ -123,7 +123,8 @@ fn check_reserved(tokens: &[TokenWithSpan]) -> Result<()> {
 fn check_bounds(tokens: &[TokenWithSpan], limits: &ParseLimits) -> Result<()> {
     let mut depth = 0_usize;
     let mut runs: Vec<usize> = vec![0];
-    let (mut logical, mut between, mut joins, mut sets, mut explains, mut types, mut empty) = (0, 0, 0, 0, 0, 0, 0);
+    let (mut logical, mut between, mut joins, mut sets) = (0, 0, 0, 0);
+    let (mut explains, mut intervals, mut types, mut empty) = (0, 0, 0, 0);
     let mut previous = Keyword::NoKeyword;
     let mut after_bracket = false;
     for token in tokens {
@@ -157,6 +158,7 @@ fn check_bounds(tokens: &[TokenWithSpan], limits: &ParseLimits) -> Result<()> {
                     Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT | Keyword::MINUS => sets += 1,
                     Keyword::EXPLAIN | Keyword::DESCRIBE | Keyword::DESC if previous == keyword => explains += 1,
                     Keyword::PREPARE => explains += 1,
+                    Keyword::INTERVAL if previous == keyword => intervals += 1,
                     _ => {}
                 }
                 if starts_anew(keyword) { reset(&mut runs) } else { step(&mut runs) }
@@ -187,6 +189,7 @@ fn check_bounds(tokens: &[TokenWithSpan], limits: &ParseLimits) -> Result<()> {
         (joins, limits.relations, "joins"),
         (sets, limits.relations, "set operations"),
         (explains, 8, "nested EXPLAINs or PREPAREs"),
+        (intervals, 8, "nested INTERVALs"),
         (types, limits.depth, "nested types"),
         (empty, limits.depth, "empty brackets"),
     ];
