@@ -85,6 +85,7 @@ async fn a_query_is_listed_and_cancelled_by_id() {
         let answer: Value = client.await.unwrap().unwrap().json().await.unwrap();
         assert_eq!(answer["exceptions"][0]["errorCode"], 503, "{answer}");
         assert_eq!(answer["clientRequestId"], if client_id { json!("mine") } else { Value::Null }, "{answer}");
+        broker.until("the end of the query", |engine| engine.running().is_empty()).await;
     }
     let unknown = broker.client.delete(format!("{}/query/nope", broker.url)).send().await.unwrap();
     assert_eq!(unknown.status().as_u16(), 404);

@@ -1,20 +1,20 @@
 //! Bounds on what planning may cost, held on the parsed statement: planning looks at no deadline,
 //! so what would keep it busy for minutes is refused before it begins.
 //!
-//! Two things grow without end from short texts: subqueries inside subqueries (each level is
-//! planned again by the levels around it), and WITH entries that read earlier ones several times
+//! Two things grow without end from short texts: subqueries in expressions of subqueries (each level
+//! is planned again by the levels around it; tables derived in FROM are not), and WITH entries that read earlier ones several times
 //! (each reference is planned as a copy).
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Query, Statement as Sql, Visit, Visitor, visit_relations};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Statement as Sql, Visit, Visitor, visit_relations};
 use lakeserve_common::error::{Error, Result};
 
 use crate::error::too_complex;
 
-/// Deepest nesting of queries in queries.
-const MAX_QUERY_DEPTH: usize = 12;
+/// Deepest nesting of subqueries in expressions.
+const MAX_SUBQUERY_DEPTH: usize = 12;
 /// Most relations after every reference to a WITH entry is replaced by what the entry reads.
 const MAX_EXPANDED_RELATIONS: u64 = 2_000;
 
@@ -42,11 +42,6 @@ impl Visitor for Walk {
     type Break = Box<Error>;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Box<Error>> {
-        self.depth += 1;
-        if self.depth > MAX_QUERY_DEPTH {
-            let what = format!("queries nested deeper than {MAX_QUERY_DEPTH} levels");
-            return ControlFlow::Break(Box::new(too_complex(&what)));
-        }
         for entry in query.with.iter().flat_map(|with| &with.cte_tables) {
             let name = entry.alias.name.value.to_lowercase();
             let weight = expanded(&*entry.query, &self.weights, Some(&name));
@@ -59,10 +54,23 @@ impl Visitor for Walk {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<Box<Error>> {
-        self.depth -= 1;
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Box<Error>> {
+        self.depth += usize::from(is_subquery(expr));
+        if self.depth > MAX_SUBQUERY_DEPTH {
+            let what = format!("subqueries nested deeper than {MAX_SUBQUERY_DEPTH} levels");
+            return ControlFlow::Break(Box::new(too_complex(&what)));
+        }
         ControlFlow::Continue(())
     }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Box<Error>> {
+        self.depth -= usize::from(is_subquery(expr));
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_subquery(expr: &Expr) -> bool {
+    matches!(expr, Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. })
 }
 
 /// Relations in `node`, a reference to a WITH entry counted as what stands behind it. An entry that
@@ -100,6 +108,12 @@ mod tests {
         let nested = |levels: usize| format!("SELECT {}1{}", "(SELECT ".repeat(levels), ")".repeat(levels));
         assert!(!refused(&nested(8)));
         assert!(refused(&nested(40)));
+        let exists = |levels: usize| {
+            format!("SELECT 1 WHERE {}true{}", "EXISTS (SELECT 1 WHERE ".repeat(levels), ")".repeat(levels))
+        };
+        assert!(!refused(&exists(8)));
+        assert!(refused(&exists(40)));
+        assert!(!refused(&format!("{}SELECT 1{}", "SELECT * FROM (".repeat(40), ") x".repeat(40))));
     }
 
     #[test]
