@@ -4,6 +4,7 @@
 pub mod aggregates;
 pub mod arithmetic;
 pub mod dialect;
+pub mod doubles;
 pub mod error;
 pub mod params;
 pub mod render;

@@ -5,6 +5,7 @@
 //!   unless the session says otherwise;
 //! - identifiers are taken as spelled, because [`crate::dialect::resolve_identifiers`] has put the
 //!   right spelling there;
+//! - doubles beside decimals are compared and computed as doubles ([`crate::doubles`]);
 //! - integer arithmetic fails where it would wrap around ([`crate::arithmetic`]);
 //! - our aggregates replace DataFusion's of the same name;
 //! - ties are broken by row position ([`crate::ties`]);
@@ -24,6 +25,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, TimezoneInfo};
 use lakeserve_common::error::{Error, ErrorKind, Result};
@@ -31,6 +33,7 @@ use lakeserve_common::units::ByteSize;
 use serde::{Deserialize, Serialize};
 
 use crate::arithmetic::CheckArithmetic;
+use crate::doubles::DoublesWin;
 use crate::error::from_datafusion;
 use crate::ties::BreakTies;
 
@@ -120,12 +123,21 @@ pub fn context_with_runtime(options: &SessionOptions, runtime: Arc<RuntimeEnv>) 
         .with_runtime_env(runtime)
         .with_default_features()
         .with_type_planner(Arc::new(MicrosecondTimestamps))
-        .with_analyzer_rule(Arc::new(CheckArithmetic))
-        .with_analyzer_rule(Arc::new(BreakTies))
+        .with_analyzer_rules(analyzer_rules())
         .build();
     let context = SessionContext::new_with_state(state);
     crate::aggregates::register(&context).map_err(from_datafusion)?;
     Ok(context)
+}
+
+/// Ours around DataFusion's, which coerce types: before them doubles must win over decimals, after
+/// them arithmetic is checked and ties are broken.
+fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(DoublesWin)];
+    rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(CheckArithmetic));
+    rules.push(Arc::new(BreakTies));
+    rules
 }
 
 fn apply(config: &mut ConfigOptions, options: &SessionOptions) {
